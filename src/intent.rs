@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::closed_enum::closed_enum;
 use crate::finding::{Finding, ReviewId};
-use crate::work::{ItemId, LeftOut};
+use crate::proposal::Bound;
+use crate::work::{ItemId, LeftOut, Source};
 
 closed_enum! {
     "intent" IntentKind {
@@ -115,9 +116,54 @@ pub(crate) enum Note {
     },
     /// A person is needed.
     Escalated {
-        #[serde(default)]
-        kind: Option<String>,
+        #[serde(default, deserialize_with = "known_or_none")]
+        kind: Option<EscalatedFor>,
     },
+}
+
+/// The part of an escalation's reason that a pull request may be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EscalatedFor {
+    /// A bound was reached.
+    Bound(Bound),
+    /// A review asks for a discussion.
+    Discussion,
+    /// An item of this source failed.
+    Failed(Source),
+}
+
+const DISCUSSION: &str = "discussion";
+
+impl EscalatedFor {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Bound(bound) => bound.as_str(),
+            Self::Discussion => DISCUSSION,
+            Self::Failed(source) => source.as_str(),
+        }
+    }
+}
+
+impl Serialize for EscalatedFor {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// Reads the kind of a stored note; a word of another version is none.
+fn known_or_none<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<EscalatedFor>, D::Error> {
+    let Some(word) = Option::<String>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    if word == DISCUSSION {
+        return Ok(Some(EscalatedFor::Discussion));
+    }
+    let bound = word.parse().map(EscalatedFor::Bound);
+    Ok(bound
+        .or_else(|_| word.parse().map(EscalatedFor::Failed))
+        .ok())
 }
 
 /// The logins that are asked to review again.

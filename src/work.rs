@@ -303,6 +303,33 @@ pub(crate) struct Run {
     pub(crate) cost_micros: Option<i64>,
 }
 
+/// The keys of an item's metadata that are read. `remand item add` and evaluators store keys of their own beside them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct ItemMetadata {
+    /// The command evaluator that queued it, for a person.
+    #[serde(deserialize_with = "text_or_none")]
+    pub(crate) evaluator: Option<String>,
+}
+
+/// Reads a value of another type as none.
+fn text_or_none<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<String>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(text) => Some(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
+    })
+}
+
+impl Item {
+    pub(crate) fn details(&self) -> ItemMetadata {
+        ItemMetadata::deserialize(&self.metadata).unwrap_or_default()
+    }
+}
+
 /// The metadata of a `review_fix` item: exactly these keys. `fix_cycle` counts from 0; keys of a PR are null without one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -15,6 +15,7 @@ const DOMAIN: &[&str] = &[
     "finding",
     "fingerprint",
     "human_time",
+    "intent",
     "toml_path",
     "sandbox_settings",
     "sanitize",
@@ -46,6 +47,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("finding", &[]),
     ("fingerprint", &[]),
     ("human_time", &[]),
+    ("intent", &[]),
     ("event", &[]),
     ("work", &[]),
     ("project_settings", &[]),
@@ -204,6 +206,19 @@ const ONLY: &[(&str, &[&str], &str)] = &[
 const OF_THE_DATABASE: &[&str] = &["rusqlite", ".sqlite()", ".sqlite_mut()", ".sqlite_code()"];
 const KNOW_THE_DATABASE: &[&str] = &["blackboard/sql", "blackboard/connection"];
 
+/// Readings of JSON by key: metadata of events and items, and payloads of intents, have types (`event::body`, `intent`).
+const UNTYPED: &[&str] = &["metadata.get(", "metadata[", "payload.get(", "payload["];
+
+/// Rooms that read somebody else's JSON, or define the types.
+const MAY_READ_UNTYPED: &[&str] = &[
+    "agent",
+    "config",
+    "event",
+    "fake_github",
+    "github",
+    "review_text",
+];
+
 /// Rooms that read where an agent can write, and how they must not: a pipe blocks them, a link to a device fills them.
 const READS_WITH_CARE: &[&str] = &["agent", "dispatch", "git", "intake", "process", "prompt"];
 const CARELESS: &[&str] = &[
@@ -342,6 +357,25 @@ fn only_the_way_to_the_database_knows_which_one_it_is() {
         );
     }
     assert!(broken.is_empty(), "use `blackboard::sql`: {broken:?}");
+}
+
+#[test]
+fn metadata_and_payloads_are_read_by_their_types() {
+    let mut broken = Vec::new();
+    for source in sources()
+        .iter()
+        .filter(|source| !source.is_test && !MAY_READ_UNTYPED.contains(&source.room.as_str()))
+    {
+        // A chain of calls may be broken over lines.
+        let code: String = source.code.split_whitespace().collect();
+        broken.extend(
+            UNTYPED
+                .iter()
+                .filter(|text| code.contains(**text))
+                .map(|text| format!("{} has `{text}`", source.path.display())),
+        );
+    }
+    assert!(broken.is_empty(), "use `event::body`: {broken:?}");
 }
 
 #[test]

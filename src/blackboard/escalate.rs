@@ -7,7 +7,7 @@ use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, State};
 use crate::clock::Time;
 use crate::event::{Event, NewEvent, body};
-use crate::intent::{Note, Payload};
+use crate::intent::{EscalatedFor, Note, Payload};
 use crate::proposal::{Bound, Escalation};
 use crate::state::Trigger;
 use crate::work::{Item, RejectionEnd, RejectionState, Status};
@@ -172,19 +172,19 @@ pub(super) fn wait_again(
 
 /// What a pull request may be told of an escalation: the bound that was reached, a discussion, or the source of the item
 /// that failed.
-fn kind(conn: &Connection, escalation: &Escalation) -> Result<Option<String>> {
+fn kind(conn: &Connection, escalation: &Escalation) -> Result<Option<EscalatedFor>> {
     if let Some(bound) = escalation.bound {
-        return Ok(Some(bound.to_string()));
+        return Ok(Some(EscalatedFor::Bound(bound)));
     }
     if escalation.final_verdict == Some(FinalVerdict::NeedsDiscussion) {
-        return Ok(Some("discussion".to_owned()));
+        return Ok(Some(EscalatedFor::Discussion));
     }
     let failed = escalation
         .failed_item
         .as_ref()
         .map(|item_id| super::item(conn, item_id))
         .transpose()?;
-    Ok(failed.map(|item| item.source.to_string()))
+    Ok(failed.map(|item| EscalatedFor::Failed(item.source)))
 }
 
 /// The item whose failure the last escalation of a change was about, if it was about one.

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::Named;
 use crate::blackboard as bb;
@@ -13,7 +12,7 @@ use crate::change::{Change, ChangeId};
 use crate::cli::frame::context::{CommandContext, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::event::EventType;
+use crate::event::body;
 use crate::git::{Diff, Git, Place};
 
 /// The most of a diff that is shown.
@@ -129,22 +128,16 @@ fn one_fix(ctx: &CommandContext, change: &Change, cycle: i64) -> Result<(String,
     let events = ctx.read(|conn| bb::events_of(conn, &change.change_id, i64::MAX))?;
     let fixes: Vec<(String, String)> = events
         .iter()
-        .filter(|event| {
-            matches!(
-                event.event_type,
-                EventType::FixCommitted | EventType::FixPushed
-            )
-        })
         .filter_map(|event| {
-            let word = |key: &str| {
-                event
-                    .metadata
-                    .get(key)
-                    .and_then(Value::as_str)
-                    .map(str::to_owned)
-            };
-            Some((word("head_before")?, word("head_after")?))
+            let committed = event
+                .body::<body::FixCommitted>()
+                .map(|fix| (fix.head_before, fix.head_after));
+            committed.or_else(|| {
+                let pushed = event.body::<body::FixPushed>()?;
+                Some((pushed.head_before, pushed.head_after))
+            })
         })
+        .filter(|(before, after)| !before.is_empty() && !after.is_empty())
         .collect();
     // Counted over the change's life: a person's word begins the cycles anew, and there may be several first ones.
     let nth = usize::try_from(cycle)

@@ -2,13 +2,15 @@
 
 use super::because::Because;
 use super::explanation::Explanation;
-use super::facts::{Daemon, Facts, Holder, Situation, is_for_person, word};
+use super::facts::{Daemon, Facts, Holder, Situation, is_for_person};
 use super::note::{Note, not_in_force_command, stop_command, stop_sentence};
 use super::shadow::in_shadow;
 use crate::change::State;
 use crate::evaluator::review_feedback::takes_fixes;
-use crate::event::EventType;
+use crate::event::body::{self, Action, Cause, PullChange};
+use crate::event::{Event, EventType};
 use crate::human_time::{ago, ahead};
+use crate::proposal::Bound;
 use crate::work::{Item, Source, Status};
 
 /// Explains a change.
@@ -82,7 +84,7 @@ fn over(facts: &Facts) -> Explanation {
     let (because, cancelled) = if change.state == State::Merged {
         (Because::Merged, None)
     } else {
-        let cancel = facts.newest(|event| word(event, "action") == Some("cancel"));
+        let cancel = facts.newest_action(Action::Cancel);
         (Because::Closed, cancel)
     };
     let why = cancelled
@@ -105,7 +107,7 @@ fn escalated(facts: &Facts) -> Explanation {
         explanation = explanation.and(&format!(". Decide: {decision}"));
     }
     let mut commands = change.decision_commands.clone();
-    let is_raised = event.and_then(|event| word(event, "bound")) == Some("cycles")
+    let is_raised = event.and_then(Bound::of) == Some(Bound::Cycles)
         && change.budget.fix_cycle < change.budget.max_fix_cycles;
     if is_raised {
         commands.insert(0, format!("remand retry {id}"));
@@ -137,10 +139,11 @@ fn paused(facts: &Facts) -> Explanation {
         format!("paused while the project's rules do not take its PR{reason}")
     });
     let mut explanation = if change.paused_by_person {
-        let event = facts.newest(|event| word(event, "action") == Some("pause"));
+        let event = facts.newest_action(Action::Pause);
         let by = event.map_or("somebody", |event| event.actor_id.as_str());
         let why = event
-            .and_then(|event| word(event, "text"))
+            .and_then(|event| event.body::<body::Instructed>())
+            .map(|instructed| instructed.text)
             .filter(|text| !text.is_empty())
             .map(|why| format!(": {why}"))
             .unwrap_or_default();
@@ -152,7 +155,11 @@ fn paused(facts: &Facts) -> Explanation {
             .since(event.map(|event| event.timestamp))
             .commands([format!("remand resume {}", change.change_id)])
     } else {
-        let event = facts.newest(|event| word(event, "what") == Some("unwanted"));
+        let event = facts.newest(|event| {
+            event
+                .body::<body::PrChanged>()
+                .is_some_and(|changed| changed.what == Some(PullChange::Unwanted))
+        });
         Explanation::new(Because::Paused, "it is ", by_rules.unwrap_or_default())
             .since(event.map(|event| event.timestamp))
     };
@@ -356,9 +363,7 @@ fn idle(facts: &Facts) -> Explanation {
         (None, State::Approved) => {
             let moved = facts.newest_of(EventType::StateChanged);
             let by = match moved {
-                Some(event) if word(event, "on") == Some("entered") => {
-                    "on its PR, before it was watched".to_owned()
-                }
+                Some(event) if has_entered(event) => "on its PR, before it was watched".to_owned(),
                 moved => format!(
                     "by {}",
                     moved.map_or("somebody", |event| event.actor_id.as_str())
@@ -404,6 +409,13 @@ fn idle(facts: &Facts) -> Explanation {
         }
     };
     explanation.since(facts.in_state_since())
+}
+
+/// The change was in this state when it became known.
+fn has_entered(event: &Event) -> bool {
+    event
+        .body::<body::StateChanged>()
+        .is_some_and(|moved| moved.on == Some(Cause::Entered))
 }
 
 fn waits_for_feedback(facts: &Facts) -> Explanation {

@@ -3,6 +3,7 @@
 use crate::blackboard::{self as bb, BoardRow, Conn, Project};
 use crate::change::{HoldKind, Shadow, State};
 use crate::clock::Time;
+use crate::event::body::{self, Action};
 use crate::event::{Event, EventType};
 use crate::process::ProcessId;
 use crate::pull_request::PullRow;
@@ -205,8 +206,17 @@ impl Facts {
     }
 
     pub(crate) fn in_shadow_since(&self) -> Option<Time> {
-        self.newest(|event| word(event, "action") == Some("shadow"))
+        self.newest_action(Action::Shadow)
             .map(|event| event.timestamp)
+    }
+
+    /// The newest instruction with this action.
+    pub(crate) fn newest_action(&self, action: Action) -> Option<&Event> {
+        self.newest(|event| {
+            event
+                .body::<body::Instructed>()
+                .is_some_and(|instructed| instructed.action == Some(action))
+        })
     }
 
     /// When the state that holds now began.
@@ -217,7 +227,7 @@ impl Facts {
 }
 
 pub(super) fn is_for_person(item: &Item) -> bool {
-    item.metadata.get("evaluator").is_some()
+    item.details().evaluator.is_some()
 }
 
 fn holder_of(item: &Item) -> Holder {
@@ -243,8 +253,4 @@ pub(crate) fn pr_name(project: &Project, number: i64) -> String {
             .as_deref()
             .unwrap_or(project.project_id.as_str())
     )
-}
-
-pub(super) fn word<'a>(event: &'a Event, key: &str) -> Option<&'a str> {
-    event.metadata.get(key)?.as_str()
 }

@@ -162,7 +162,10 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
         let Some(id) = event.change_id.as_ref().map(ToString::to_string) else {
             continue;
         };
-        let Some(to) = word(&event, "to") else {
+        let Some(to) = event
+            .body::<body::StateChanged>()
+            .and_then(|moved| moved.to)
+        else {
             found.push(Violation {
                 invariant: "I7",
                 what: format!("event {} names no state that it leads to", event.id),
@@ -237,8 +240,4 @@ fn allowed(event: &Event, was: State, escalated_from: Option<State>, to: State) 
                 })
             })
     })
-}
-
-fn word<T: std::str::FromStr>(event: &Event, key: &str) -> Option<T> {
-    event.metadata.get(key)?.as_str()?.parse().ok()
 }

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use crate::blackboard::PastReview;
 use crate::change::Change;
 use crate::finding::{Finding, Verdict};
-use crate::intent::{Note, Reply, Stance};
+use crate::intent::{EscalatedFor, Note, Reply, Stance};
 use crate::proposal::Bound;
-use crate::work::LeftOut;
+use crate::work::{LeftOut, Source};
 
 /// The forge takes 65,536 characters.
 const MOST: usize = 60_000;
@@ -96,7 +96,7 @@ pub(crate) fn note(note: &Note, change: &Change, name: &str) -> String {
             return format!(
                 "**remand** needs a person: {}\n\nWhoever runs it sees why, and what to decide, with `remand why {name}`. \
                  A review here that requests changes begins a new round, too.",
-                escalated(kind.as_deref().unwrap_or_default(), change)
+                escalated(*kind, change)
             );
         }
         Note::Fixed {
@@ -164,15 +164,24 @@ fn left_out(rest: &[LeftOut]) -> String {
 }
 
 /// Why a person is needed, in words that name nothing of the machine where it was found out.
-fn escalated(kind: &str, change: &Change) -> String {
-    if let Ok(bound) = kind.parse() {
-        return at_bound(bound, change);
-    }
+fn escalated(kind: Option<EscalatedFor>, change: &Change) -> String {
     match kind {
-        "discussion" => "a review asks for a discussion".to_owned(),
-        "review_fix" => "an agent was to fix this, and no fix came of it".to_owned(),
-        "code_review" => "an agent was to review this, and no review came of it".to_owned(),
-        _ => "it does not go on by itself".to_owned(),
+        Some(EscalatedFor::Bound(bound)) => at_bound(bound, change),
+        Some(EscalatedFor::Discussion) => "a review asks for a discussion".to_owned(),
+        Some(EscalatedFor::Failed(Source::ReviewFix)) => {
+            "an agent was to fix this, and no fix came of it".to_owned()
+        }
+        Some(EscalatedFor::Failed(Source::CodeReview)) => {
+            "an agent was to review this, and no review came of it".to_owned()
+        }
+        Some(EscalatedFor::Failed(
+            Source::Github
+            | Source::Specflow
+            | Source::Manual
+            | Source::PullRequest
+            | Source::FeedbackAnalysis,
+        ))
+        | None => "it does not go on by itself".to_owned(),
     }
 }
 
