@@ -241,7 +241,7 @@ pub(crate) fn settle(
         match line {
             Line::Asked(asked) => {
                 done.applied +=
-                    usize::from(bb::apply(conn, name, &Proposal::Asked(asked.clone()), now)?);
+                    usize::from(bb::apply_proposal(conn, name, &Proposal::Asked(asked.clone()), now)?);
             }
             Line::Unread(line) if unread < MOST_UNREAD => {
                 unread += 1;
