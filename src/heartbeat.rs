@@ -15,7 +15,6 @@ use crate::change::{Change, ChangeId};
 use crate::clock::{self, Time};
 use crate::evaluator::definition::Need;
 use crate::evaluator::{Case, Config, Definition, OurPush, PullCase, pr_feedback, review_feedback};
-use crate::proposal::Proposal;
 use crate::review_text::Cycle;
 use crate::work::{Rejection, RejectionState, Source, Status};
 
@@ -122,7 +121,7 @@ fn fix_or_wait(
     let Some(proposal) = review_feedback::propose(&case) else {
         return Ok(0);
     };
-    Ok(usize::from(bb::apply(
+    Ok(usize::from(bb::apply_proposal(
         conn,
         &definition.name,
         &proposal,
@@ -133,9 +132,7 @@ fn fix_or_wait(
 fn pr_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<Beat> {
     let mut applied = 0;
     for change_id in bb::unjudged_pulls(conn)? {
-        applied += apart(conn, &change_id, now, || {
-            judge_pull(conn, definition, &change_id, now)
-        })?;
+        applied += apart(conn, &change_id, now, || judge_pull(conn, &change_id, now))?;
     }
     Ok(Beat {
         taken_in: 0,
@@ -143,27 +140,19 @@ fn pr_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<B
     })
 }
 
-fn judge_pull(
-    conn: &Conn,
-    definition: &Definition,
-    change_id: &ChangeId,
-    now: Time,
-) -> Result<usize> {
+fn judge_pull(conn: &Conn, change_id: &ChangeId, now: Time) -> Result<usize> {
     let Some(case) = pull_case(conn, change_id)? else {
         return Ok(0);
     };
     let judged = pr_feedback::judge(&case);
     let mut applied = 0;
-    for step in judged.steps {
-        let proposal = Proposal::Pull {
-            change_id: change_id.clone(),
-            step,
-        };
-        applied += usize::from(bb::apply(conn, &definition.name, &proposal, now)?);
-    }
+    // Before the steps: a rejection that ends an escalation has the pull request judged again.
     if judged.is_settled {
         bb::set_judged(conn, change_id)?;
         applied += 1;
+    }
+    for step in &judged.steps {
+        applied += usize::from(bb::apply_pull_step(conn, change_id, step, now)?);
     }
     Ok(applied)
 }

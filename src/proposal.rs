@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::event::body::Escalated;
 use crate::finding::Finding;
 use crate::pull_request::FeedbackOutcome;
-use crate::work::{ItemId, Priority, RejectionId, ReviewFixMetadata, Source};
+use crate::work::{ItemId, NewRejection, Priority, RejectionId, ReviewFixMetadata, Source};
 use std::fmt;
 
 /// One thing that an evaluator wants done. Proposing twice does it once.
@@ -17,11 +17,6 @@ pub(crate) enum Proposal {
     Bound {
         change_id: ChangeId,
         escalation: Escalation,
-    },
-    /// What the forge shows moves a change.
-    Pull {
-        change_id: ChangeId,
-        step: PullStep,
     },
     /// A program of somebody's own wants it.
     Asked(EvaluatorRequest),
@@ -61,11 +56,11 @@ pub(crate) enum RequestKind {
     },
 }
 
-/// What comes of a pull request as it was last read.
+/// One step for a change whose pull request was read. Taking it twice does it once.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PullStep {
     /// Somebody who may make work wants changes: one `work_rejected`.
-    Reject(Rejected),
+    Reject(NewRejection),
     /// A person who may write approves this head.
     Approve {
         by: String,
@@ -106,21 +101,6 @@ pub(crate) enum PullStep {
         reason: String,
     },
     Wanted,
-}
-
-/// Feedback of one author that becomes one rejection.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Rejected {
-    pub(crate) by: String,
-    pub(crate) begins_round: bool,
-    pub(crate) head: String,
-    pub(crate) summary: String,
-    pub(crate) body: String,
-    pub(crate) findings: Vec<Finding>,
-    /// All that is in it.
-    pub(crate) feedback: Vec<String>,
-    /// What came with it and found no room in it.
-    pub(crate) left_out: Vec<String>,
 }
 
 /// One fix for all rejections that wait for one change.

@@ -233,6 +233,37 @@ pub(crate) struct Claim {
     pub(crate) epoch: i64,
 }
 
+/// A rejection that is about to be written: the event `work_rejected`, and with it a [`Rejection`].
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct NewRejection {
+    /// The actor of the event.
+    pub(crate) by: String,
+    pub(crate) summary: String,
+    pub(crate) rejected: WorkRejected,
+    /// The item whose end it is; none: the event is about the change.
+    pub(crate) ends_item: Option<ItemId>,
+}
+
+impl NewRejection {
+    pub(crate) fn new(
+        by: impl Into<String>,
+        summary: impl Into<String>,
+        rejected: WorkRejected,
+    ) -> Self {
+        Self {
+            by: by.into(),
+            summary: summary.into(),
+            rejected,
+            ends_item: None,
+        }
+    }
+
+    pub(crate) fn ending(mut self, item: &ItemId) -> Self {
+        self.ends_item = Some(item.clone());
+        self
+    }
+}
+
 /// A rejection with what it says, as an evaluator and a prompt need it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Rejection {

@@ -43,9 +43,10 @@ pub(crate) use connection::read_only::{Quick, ReadOnlyDb};
 pub(crate) use connection::savepoint::{apart, set_aside};
 pub(crate) use connection::sync_db::SyncDb;
 pub(crate) use escalate::escalate;
-pub(crate) use evaluators::apply_proposal::{apply, cursor, set_cursor};
+pub(crate) use evaluators::apply_proposal::{apply_proposal, cursor, set_cursor};
 pub(crate) use evaluators::apply_pull_step::{
-    add_gate_leftovers, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,
+    add_gate_leftovers, apply_pull_step, end_read_hold, gate_leftovers, over, set_up_for,
+    stop_fixing, unwanted,
 };
 pub(crate) use evaluators::evaluator_requests::{
     RequestError, count_trouble, end_trouble, skip_line, trouble_of, troubles,
@@ -70,7 +71,7 @@ pub(crate) use forge::outbox::{
 pub(crate) use forge::pulls::{
     Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted,
     fail_read, keep_pages, next_read, open_adoptions, pull_of_change, pull_row, see_pull,
-    set_discovery, set_judged, take_in_pull, unjudged_pulls, want_read,
+    set_discovery, set_judged, take_in_pull, unjudged_as_seen, unjudged_pulls, want_read,
 };
 pub(crate) use forge::rate_limit::{Rate, known_permission, rate, set_permission, set_rate};
 pub(crate) use forge::reopen::seen_again;
@@ -95,7 +96,9 @@ pub(crate) use prune::{
 };
 #[cfg(test)]
 pub(crate) use rejections::TakenIn;
-pub(crate) use rejections::{any_since, pending_changes, rejections_in, rejections_of, take_in};
+pub(crate) use rejections::{
+    any_since, pending_changes, reject_change, rejections_in, rejections_of, take_in,
+};
 pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, heads_of_findings, history, last_review, open_findings,
     review_of_head, reviews_of,

@@ -1,17 +1,36 @@
-//! Rejections: what `work_rejected` events become. Each event becomes exactly one row, or one `skipped` event that
-//! says why not; no row is ever lost on the way to a fix, a person, or a reason.
+//! Rejections: an event `work_rejected` and a row. [`reject_change`] writes both; events that people and other programs
+//! append are given their row by [`take_in`]. Each event becomes exactly one row, or one `skipped` event with the reason;
+//! no row is ever lost on the way to a fix, a person, or a reason.
 
 use super::{BoardError, Result, changes, escalate, from_row};
 use crate::blackboard::connection::savepoint::apart;
 use crate::blackboard::operator::operator_actions;
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::work::finish;
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent, TargetType, body};
 use crate::sanitize;
 use crate::state::Trigger;
-use crate::work::{ItemId, Rejection, RejectionEnd, RejectionState};
+use crate::work::{ItemId, NewRejection, Rejection, RejectionEnd, RejectionState};
+
+/// Rejects a change: appends the event and adds its row. Returns the event's id.
+///
+/// A change that waits for a person continues if a person rejects it; for one that is over, only the reason is recorded.
+pub(crate) fn reject_change(
+    conn: &Connection,
+    id: &ChangeId,
+    new: &NewRejection,
+    now: Time,
+) -> Result<i64> {
+    let mut event = NewEvent::about(id, new.rejected.clone(), &new.summary).by(&new.by);
+    if let Some(item) = &new.ends_item {
+        event = event.on(TargetType::WorkItem, item);
+    }
+    let event_id = super::append(conn, &event, now)?;
+    let change = super::change(conn, id)?;
+    add_rejection(conn, change, (event_id, &new.by), &new.rejected, now)?;
+    Ok(event_id)
+}
 
 /// What came of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +68,7 @@ pub(crate) fn take_in(
             // It can't be taken back, and would stand in the way of all that come after it.
             Err(error) => taken.push(skip(
                 conn,
-                event,
+                (event.event_type, event.id),
                 event.change_id.as_ref(),
                 &sanitize::chain(&error),
                 now,
@@ -61,16 +80,17 @@ pub(crate) fn take_in(
 
 fn take_in_one(conn: &Connection, event: &Event, now: Time) -> Result<Option<TakenIn>> {
     if event.event_type == EventType::WorkRejected {
-        return reject(conn, event, now).map(Some);
+        return take_in_rejection(conn, event, now).map(Some);
     }
     // Ours was acted on when it was appended; this is for those who say yes from outside.
     if event.event_type == EventType::WorkApproved && event.actor_id != "remand" {
-        return approve(conn, event, now).map(Some);
+        return take_in_approval(conn, event, now).map(Some);
     }
     Ok(None)
 }
 
-/// Another evaluator, or this one before it lost its cursor, has dealt with the event.
+/// The event was written together with its row, or another evaluator, or this one before it lost its cursor, has dealt
+/// with it.
 fn was_taken_in(conn: &Connection, event: &Event) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM rejections WHERE event_id = :id
@@ -80,19 +100,31 @@ fn was_taken_in(conn: &Connection, event: &Event) -> Result<bool> {
     )
 }
 
-fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
+fn take_in_rejection(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     let Some(change) = target(conn, event)? else {
-        return skip(
-            conn,
-            event,
-            None,
-            &format!("{} `{}` is not known", event.target_type, event.target_id),
-            now,
-        );
+        return skip_unknown(conn, event, now);
     };
-    let change = match starts_round_of_waiting(conn, &change, event)? {
-        true => go_on(conn, &change, &event.actor_id, now)?,
-        false => change,
+    let rejected = event.body::<body::WorkRejected>().unwrap_or_default();
+    add_rejection(conn, change, (event.id, &event.actor_id), &rejected, now)
+}
+
+/// Adds the row of a `work_rejected` event.
+fn add_rejection(
+    conn: &Connection,
+    change: Change,
+    (event_id, actor): (i64, &str),
+    rejected: &body::WorkRejected,
+    now: Time,
+) -> Result<TakenIn> {
+    let by_person = begins_round(rejected, actor);
+    // Not while its pull request cannot be read: then it goes on with everything that waits once it can be.
+    let answers_escalation = by_person
+        && change.state == State::Escalated
+        && !escalate::is_unreadable(conn, &change.change_id)?;
+    let change = if answers_escalation {
+        go_on(conn, &change, actor, now)?
+    } else {
+        change
     };
     let id = &change.change_id;
     let (state, ended) = if crate::blackboard::forge::reopen::may_come_back(conn, &change)? {
@@ -123,74 +155,47 @@ fn reject(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
          VALUES (:rejection_id, :event_id, :change_id, :state, :by_person, :ended_by, :reason)",
         params! {
             ":rejection_id": rejection_id,
-            ":event_id": event.id,
+            ":event_id": event_id,
             ":change_id": change.change_id,
             ":state": state,
-            ":by_person": begins_round(event),
+            ":by_person": by_person,
             ":ended_by": ended_by,
             ":reason": reason,
         },
     )?;
-    let rejected = event.body::<body::WorkRejected>().unwrap_or_default();
     if rejected.supersedes {
         // What came in after the event was written is not in it, and stays.
-        let to = rejected.supersedes_to.unwrap_or(event.id);
-        supersede_older(conn, &change.change_id, to.min(event.id - 1), &rejection_id)?;
+        let to = rejected.supersedes_to.unwrap_or(event_id);
+        supersede_older(conn, &change.change_id, to.min(event_id - 1), &rejection_id)?;
     }
+    let event = (EventType::WorkRejected, event_id);
     match reason {
         Some(reason) => skip(conn, event, Some(&change.change_id), &reason, now),
         None => Ok(TakenIn::Pending),
     }
 }
 
-/// A person answers the escalation of a change by rejecting it. Not while its pull request cannot be read: then it goes on
-/// with everything that waits once it can be.
-fn starts_round_of_waiting(conn: &Connection, change: &Change, event: &Event) -> Result<bool> {
-    if change.state != State::Escalated || !begins_round(event) {
-        return Ok(false);
-    }
-    Ok(!escalate::is_unreadable(conn, &change.change_id)?)
-}
-
 /// A person's answer to an escalation: everything that waited for it is pending again, for one fix.
 pub(super) fn go_on(conn: &Connection, change: &Change, actor: &str, now: Time) -> Result<Change> {
     let id = &change.change_id;
-    let back = operator_actions::go_on(conn, id, actor, now)?;
     take_up_again(conn, id, (RejectionState::Escalated, None), None)?;
-    if back.state == State::PendingSelfReview {
-        // This head has no verdict yet: its review comes first, the rejection waits for it.
-        finish::requeue_review(
-            conn,
-            &back,
-            &format!("code_review:{id}:{}:{now}", back.head),
-            now,
-        )?;
-    }
-    Ok(back)
+    operator_actions::go_on_with_review(conn, id, actor, now)
 }
 
 /// A person's feedback begins a round of fixes; that of a reviewing agent, or of another program, goes on with the one
 /// under way. Whoever types an event by hand and names nobody is a person.
-fn begins_round(event: &Event) -> bool {
-    event
-        .body::<body::WorkRejected>()
-        .and_then(|rejected| rejected.begins_round)
-        .unwrap_or(event.actor_id == "operator")
+fn begins_round(rejected: &body::WorkRejected, actor: &str) -> bool {
+    rejected.begins_round.unwrap_or(actor == "operator")
 }
 
-fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
+fn take_in_approval(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     let Some(change) = target(conn, event)? else {
-        return skip(
-            conn,
-            event,
-            None,
-            &format!("{} `{}` is not known", event.target_type, event.target_id),
-            now,
-        );
+        return skip_unknown(conn, event, now);
     };
+    let approval = (event.event_type, event.id);
     if change.state.is_over() {
         let reason = format!("{} is {}", change.change_id, change.state);
-        return skip(conn, event, Some(&change.change_id), &reason, now);
+        return skip(conn, approval, Some(&change.change_id), &reason, now);
     }
     let head = event
         .body::<body::WorkApproved>()
@@ -202,9 +207,18 @@ fn approve(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
             change.change_id,
             changes::short(&change.head)
         );
-        return skip(conn, event, Some(&change.change_id), &reason, now);
+        return skip(conn, approval, Some(&change.change_id), &reason, now);
     }
+    // An approval ends what was said before it. Rejections have their rows as soon as they are written, so that newer ones
+    // may be there already.
+    let newer = pending_after(conn, &change.change_id, event.id)?;
     super::approve_by_person(conn, &change.change_id, &event.actor_id, now)?;
+    for rejection_id in &newer {
+        conn.execute(
+            "UPDATE rejections SET state = 'pending', reason = NULL WHERE rejection_id = :id AND state = 'skipped'",
+            params! { ":id": rejection_id },
+        )?;
+    }
     let done = NewEvent::about(
         &change.change_id,
         body::Instructed::new(body::Action::Approve, &event.summary, &event.actor_id),
@@ -242,24 +256,34 @@ fn target(conn: &Connection, event: &Event) -> Result<Option<Change>> {
     }
 }
 
+fn pending_after(conn: &Connection, id: &ChangeId, event_id: i64) -> Result<Vec<String>> {
+    conn.all(
+        "SELECT rejection_id FROM rejections WHERE change_id = :id AND state = 'pending' AND event_id > :event_id",
+        params! { ":id": id, ":event_id": event_id },
+        |row| row.get(0),
+    )
+}
+
+fn skip_unknown(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
+    let reason = format!("{} `{}` is not known", event.target_type, event.target_id);
+    skip(conn, (event.event_type, event.id), None, &reason, now)
+}
+
 fn skip(
     conn: &Connection,
-    event: &Event,
+    (event_type, event_id): (EventType, i64),
     change_id: Option<&ChangeId>,
     reason: &str,
     now: Time,
 ) -> Result<TakenIn> {
     let skipped = body::Skipped {
         reason: reason.to_owned(),
-        event_id: Some(event.id),
+        event_id: Some(event_id),
         ..Default::default()
     };
-    let summary = format!(
-        "{} of event {} made no work: {reason}",
-        event.event_type, event.id
-    );
+    let summary = format!("{event_type} of event {event_id} made no work: {reason}");
     let skipped = NewEvent::new(skipped, summary)
-        .on(TargetType::Event, event.id)
+        .on(TargetType::Event, event_id)
         .of(change_id);
     super::append(conn, &skipped, now)?;
     Ok(TakenIn::Skipped)

@@ -10,9 +10,10 @@ use crate::blackboard as bb;
 use crate::cli::frame::context::{CommandContext, read_text, said};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::view::print_change::told;
-use crate::event::NewEvent;
+use crate::event::body::WorkRejected;
 use crate::finding::Verdict;
 use crate::review_text;
+use crate::work::NewRejection;
 
 /// How much of a rejection's text stands in its event's summary; the whole is in the metadata.
 const SUMMARY_CAP: usize = 200;
@@ -69,7 +70,7 @@ pub(crate) fn reject(args: &RejectArgs, ctx: &mut CommandContext) -> Result<Exit
     let findings = review_text::read(&body, threshold).findings;
     let id = change.change_id.clone();
     ctx.write_and_judge("reject", |conn, step| {
-        let rejected = crate::event::body::WorkRejected {
+        let rejected = WorkRejected {
             verdict: Some(Verdict::ChangesRequested),
             head: Some(change.head.clone()),
             body: body.clone(),
@@ -77,8 +78,8 @@ pub(crate) fn reject(args: &RejectArgs, ctx: &mut CommandContext) -> Result<Exit
             begins_round: Some(true),
             ..Default::default()
         };
-        let event = NewEvent::about(&id, rejected, summary(&body)).by(&step.actor);
-        bb::append(conn, &event, step.now).map(|_| ())
+        let rejection = NewRejection::new(&step.actor, summary(&body), rejected);
+        bb::reject_change(conn, &id, &rejection, step.now).map(|_| ())
     })?;
     told(ctx, &id, "is rejected")
 }

@@ -15,6 +15,7 @@ use crate::event::{NewEvent, body};
 use crate::finding::Verdict;
 use crate::proposal::{Decision, Escalation, decision};
 use crate::state::Trigger;
+use crate::work::NewRejection;
 
 /// Give the verdict of a review yourself, where the reviewer's was unclear or you know better
 #[derive(Debug, Args)]
@@ -136,14 +137,14 @@ fn request_changes(
         begins_round: Some(false),
         ..Default::default()
     };
-    let rejected = NewEvent::about(id, rejected, summary(&asked.body)).by(&step.actor);
     if !matches!(
         change.state,
         State::SelfReviewFailed | State::Refining | State::AddressingFeedback
     ) {
         bb::advance(conn, id, Trigger::MarkReady, &step.actor, step.now)?;
     }
-    bb::append(conn, &rejected, step.now).map(|_| ())
+    let rejection = NewRejection::new(&step.actor, summary(&asked.body), rejected);
+    bb::reject_change(conn, id, &rejection, step.now).map(|_| ())
 }
 
 fn discuss(conn: &Conn, change: &Change, reason: Option<&str>, step: &Step) -> bb::Result<()> {

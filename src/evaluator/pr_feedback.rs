@@ -3,14 +3,16 @@
 
 use std::time::Duration;
 
-use super::size_limit::{Fitted, fit};
+use super::size_limit::fit;
 use crate::change::{AdoptedBy, Change, State};
 use crate::clock::{self, Time};
+use crate::event::body::WorkRejected;
 use crate::finding::{Severity, Verdict};
-use crate::proposal::{PullStep, Rejected};
+use crate::proposal::PullStep;
 use crate::pull_request::FeedbackOutcome;
 use crate::pull_request::{Feedback, PullRow, PullState, ReviewState, SaidKind, Trust};
 use crate::review_text::{Dialect, read};
+use crate::work::NewRejection;
 
 /// For this long after a review was read its comments may still be missing.
 const COMMENTS_LAG: Duration = Duration::from_secs(120);
@@ -182,8 +184,8 @@ fn feedback_steps(case: &PullCase, early: &[&str]) -> Vec<PullStep> {
     {
         let with_it = comments_of(said, case);
         let step = request(case, said, &with_it);
-        if let PullStep::Reject(rejected) = &step {
-            standing.push(rejected.by.clone());
+        if matches!(step, PullStep::Reject(_)) {
+            standing.push(said.author.clone());
         } else {
             // What came with a request that makes no work goes the same way.
             steps.extend(with_it.iter().map(|comment| {
@@ -319,40 +321,31 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep
             ask_again: ask_again.cloned(),
         };
     }
-    let Fitted {
-        body,
-        findings,
-        taken,
-        left_out,
-    } = fit(said, comments);
-    let more = if left_out.is_empty() {
-        String::new()
-    } else {
-        format!(
-            " ({} of its {} comments are left to a person: they are more than a fix can be told)",
-            left_out.len(),
-            comments.len()
-        )
-    };
-    PullStep::Reject(Rejected {
-        by: said.author.clone(),
-        begins_round: said.is_person,
-        head: said
-            .commit
-            .clone()
-            .unwrap_or_else(|| case.pull.head_sha.clone()),
-        summary: format!(
-            "{} requests changes{}{more}",
-            said.author,
-            first_line(said, comments)
+    let rejected = WorkRejected {
+        head: Some(
+            said.commit
+                .clone()
+                .unwrap_or_else(|| case.pull.head_sha.clone()),
         ),
-        body,
-        findings,
-        feedback: std::iter::once(said.feedback_id.clone())
-            .chain(taken)
-            .collect(),
-        left_out,
-    })
+        ..fit(said, comments)
+    };
+    let more = match rejected.left_out {
+        0 => String::new(),
+        left_out => format!(
+            " ({left_out} of its {} comments are left to a person: they are more than a fix can be told)",
+            comments.len()
+        ),
+    };
+    let summary = format!(
+        "{} requests changes{}{more}",
+        said.author,
+        first_line(said, comments)
+    );
+    PullStep::Reject(NewRejection::new(
+        format!("github:{}", said.author),
+        summary,
+        rejected,
+    ))
 }
 
 /// Whether it is about the head, or about one that only pushes of ours have replaced since: then it came during the fix,

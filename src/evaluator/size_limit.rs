@@ -1,7 +1,8 @@
 //! How much of a review goes into one event. The forge bounds the characters of one text, not how many come with a review,
 //! and an event that is too large can't be written at all. Values in, values out.
 
-use crate::finding::{Finding, RaisedBy};
+use crate::event::body::WorkRejected;
+use crate::finding::{Finding, RaisedBy, Verdict};
 use crate::pull_request::Feedback;
 
 /// Maximum bytes of one text: all that the forge takes, 65,536 characters of up to four bytes.
@@ -11,19 +12,11 @@ const TEXT: usize = 256 << 10;
 /// of what an event may hold.
 const ALL: usize = 8 << 20;
 
-/// A review that fits.
-pub(super) struct Fitted {
-    pub(super) body: String,
-    pub(super) findings: Vec<Finding>,
-    /// The comments that are in it, also those that say nothing.
-    pub(super) taken: Vec<String>,
-    /// Those for which there was no room.
-    pub(super) left_out: Vec<String>,
-}
-
-/// The first ones first, until there is no room.
-pub(super) fn fit(review: &Feedback, comments: &[&Feedback]) -> Fitted {
-    let (mut findings, mut taken, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+/// The review and its comments, the first ones first until there is no room. A comment that says nothing is in it, and is
+/// no finding.
+pub(super) fn fit(review: &Feedback, comments: &[&Feedback]) -> WorkRejected {
+    let (mut findings, mut left_out) = (Vec::new(), Vec::new());
+    let mut taken = vec![review.feedback_id.clone()];
     let mut room = ALL;
     for comment in comments {
         if comment.body.trim().is_empty() {
@@ -53,11 +46,15 @@ pub(super) fn fit(review: &Feedback, comments: &[&Feedback]) -> Fitted {
         taken.push(comment.feedback_id.clone());
         findings.push(finding);
     }
-    Fitted {
+    WorkRejected {
+        verdict: Some(Verdict::ChangesRequested),
         body: cut(&review.body, TEXT),
         findings,
-        taken,
-        left_out,
+        feedback: Some(taken),
+        left_out: left_out.len(),
+        left_out_feedback: left_out,
+        begins_round: Some(review.is_person),
+        ..Default::default()
     }
 }
 
@@ -115,7 +112,7 @@ mod tests {
         }
     }
 
-    fn size(fitted: &Fitted) -> usize {
+    fn size(fitted: &WorkRejected) -> usize {
         serde_json::json!({ "body": fitted.body, "findings": fitted.findings })
             .to_string()
             .len()
@@ -137,8 +134,11 @@ mod tests {
                 "{letter:?}: {}",
                 fitted.findings.len()
             );
-            assert_eq!(fitted.taken.len() + fitted.left_out.len(), 300);
-            assert_eq!(fitted.taken.len(), fitted.findings.len());
+            assert_eq!(fitted.findings.len() + fitted.left_out, 300);
+            // The review itself is in it too.
+            let taken = fitted.feedback.as_ref().unwrap();
+            assert_eq!(taken.len(), 1 + fitted.findings.len());
+            assert_eq!(fitted.left_out_feedback.len(), fitted.left_out);
         }
     }
 
@@ -155,8 +155,8 @@ mod tests {
         assert_eq!((fitted.body.as_str(), fitted.findings.len()), ("no", 1));
         assert_eq!(fitted.findings[0].text, "here");
         assert_eq!(
-            (fitted.taken, fitted.left_out.len()),
-            (vec!["g1".to_owned(), "g2".to_owned()], 0)
+            (fitted.feedback.unwrap(), fitted.left_out),
+            (["g0", "g1", "g2"].map(str::to_owned).to_vec(), 0)
         );
     }
 }

@@ -25,13 +25,13 @@ fn a_fix_that_is_proposed_twice_is_one_item() {
         .unwrap();
     assert!(
         story
-            .step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now))
+            .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &proposed, now))
             .unwrap()
     );
     let image = story.engine.image();
     assert!(
         !story
-            .step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now))
+            .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &proposed, now))
             .unwrap()
     );
     assert_eq!(
@@ -56,13 +56,13 @@ fn a_fix_that_was_proposed_late_cancelled_the_next_review() {
         .read(|conn| proposal(conn, &change.change_id))
         .unwrap();
     story
-        .step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now))
+        .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &proposed, now))
         .unwrap();
     story.fix();
     let image = story.engine.image();
     assert!(
         !story
-            .step(|conn, now| bb::apply(conn, EVALUATOR, &proposed, now))
+            .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &proposed, now))
             .unwrap()
     );
     assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
@@ -87,13 +87,13 @@ fn a_bound_that_is_proposed_twice_is_reached_once() {
         };
         assert!(
             story
-                .step(|conn, now| bb::apply(conn, EVALUATOR, &bound, now))
+                .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &bound, now))
                 .unwrap()
         );
         let image = story.engine.image();
         assert!(
             !story
-                .step(|conn, now| bb::apply(conn, EVALUATOR, &bound, now))
+                .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &bound, now))
                 .unwrap()
         );
         assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
@@ -164,7 +164,7 @@ fn a_second_open_fix_of_a_change_is_refused() {
     let second = Proposal::Fix(fix(&change, vec![RejectionId::new("j999")], false));
     let image = story.engine.image();
     let refused = story
-        .step(|conn, now| bb::apply(conn, EVALUATOR, &second, now))
+        .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &second, now))
         .unwrap_err();
     assert!(matches!(refused, BoardError::Sqlite(_)), "{refused}");
     assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
@@ -256,7 +256,7 @@ fn the_rejected_review_is_marked_for_a_person_too() {
     };
     assert!(
         story
-            .step(|conn, now| bb::apply(conn, EVALUATOR, &bound, now))
+            .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &bound, now))
             .unwrap()
     );
     let marked = story.engine.read(|conn| bb::item(conn, &item.item_id));

@@ -9,7 +9,9 @@ use crate::blackboard::{self as bb, BoardError};
 use crate::change::{AdoptedBy, Change, ChangeId, ProjectId, State};
 use crate::event::EventType;
 use crate::finding::Verdict;
-use crate::proposal::{Escalation, Proposal, PullStep, Rejected};
+use crate::event::body;
+use crate::proposal::{Escalation, PullStep};
+use crate::work::NewRejection;
 use crate::pull_request::{
     Author, AuthorKind, Comment, Description, Permission, Pull, PullState, Purpose, ReviewState,
     SaidKind, Trust,
@@ -136,12 +138,8 @@ pub(super) fn read(story: &mut Story, change: &Change, said: &[bb::NewFeedback])
 }
 
 fn propose(story: &mut Story, change: &Change, step: PullStep) -> bool {
-    let proposal = Proposal::Pull {
-        change_id: change.change_id.clone(),
-        step,
-    };
     story
-        .step(|conn, now| bb::apply(conn, "pr_feedback", &proposal, now))
+        .step(|conn, now| bb::apply_pull_step(conn, &change.change_id, &step, now))
         .unwrap()
 }
 
@@ -156,20 +154,16 @@ fn requested(story: &mut Story, change: &Change) {
             "bound the retries",
         )],
     );
-    let rejected = Rejected {
-        by: "bob".into(),
-        begins_round: true,
-        head: change.head.clone(),
-        summary: "bob requests changes".into(),
+    let rejected = body::WorkRejected {
+        verdict: Some(Verdict::ChangesRequested),
+        head: Some(change.head.clone()),
         body: "bound the retries".into(),
-        findings: Vec::new(),
-        feedback: vec!["g1".into()],
-        left_out: Vec::new(),
+        feedback: Some(vec!["g1".into()]),
+        begins_round: Some(true),
+        ..Default::default()
     };
+    let rejected = NewRejection::new("github:bob", "bob requests changes", rejected);
     assert!(propose(story, change, PullStep::Reject(rejected)));
-    story
-        .step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now))
-        .unwrap();
 }
 
 fn dismiss(story: &mut Story, change: &Change) {

@@ -18,7 +18,7 @@ fn ask(story: &mut Story, key: &str, what: RequestKind) -> bool {
         what,
     });
     story
-        .step(|conn, now| bb::apply(conn, NAME, &asked, now))
+        .step(|conn, now| bb::apply_proposal(conn, NAME, &asked, now))
         .unwrap()
 }
 

@@ -218,7 +218,7 @@ impl Story {
             let (newest, taken) = bb::take_in(conn, &types, cursor, now)?;
             for id in bb::pending_changes(conn)? {
                 if let Some(proposal) = proposal(conn, &id)? {
-                    bb::apply(conn, EVALUATOR, &proposal, now)?;
+                    bb::apply_proposal(conn, EVALUATOR, &proposal, now)?;
                 }
             }
             bb::set_cursor(conn, EVALUATOR, newest, None, now)?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::evaluator_requests::apply_request;
 use crate::blackboard::NewItem;
 use crate::blackboard::Result;
 use crate::blackboard::changes;
@@ -22,7 +23,7 @@ const SUMMARY_CHARS: usize = 300;
 const PATHS: usize = 20;
 
 /// Carries out one proposal; `false` when it had been carried out before.
-pub(crate) fn apply(
+pub(crate) fn apply_proposal(
     conn: &Connection,
     evaluator: &str,
     proposal: &Proposal,
@@ -30,10 +31,7 @@ pub(crate) fn apply(
 ) -> Result<bool> {
     match proposal {
         Proposal::Fix(fix) => create_fix(conn, evaluator, fix, now),
-        Proposal::Asked(asked) => super::evaluator_requests::apply(conn, evaluator, asked, now),
-        Proposal::Pull { change_id, step } => {
-            super::apply_pull_step::apply(conn, change_id, step, now)
-        }
+        Proposal::Asked(asked) => apply_request(conn, evaluator, asked, now),
         Proposal::Bound {
             change_id,
             escalation,

@@ -22,17 +22,21 @@ use crate::finding::Verdict;
 use crate::intent::Ask;
 use crate::intent::IntentResult;
 use crate::intent::Payload;
-use crate::proposal::{PullStep, Rejected};
-use crate::pull_request::FeedbackOutcome;
-use crate::pull_request::{Pull, PullState};
+use crate::proposal::PullStep;
+use crate::pull_request::{FeedbackOutcome, Pull, PullState};
 use crate::state::Trigger;
-use crate::work::RejectionEnd;
+use crate::work::{NewRejection, RejectionEnd};
 
 /// Carries out one step; `false` when it had been carried out before.
-pub(crate) fn apply(conn: &Connection, id: &ChangeId, step: &PullStep, now: Time) -> Result<bool> {
+pub(crate) fn apply_pull_step(
+    conn: &Connection,
+    id: &ChangeId,
+    step: &PullStep,
+    now: Time,
+) -> Result<bool> {
     let change = crate::blackboard::change(conn, id)?;
     match step {
-        PullStep::Reject(rejected) => reject(conn, &change, rejected, now),
+        PullStep::Reject(rejection) => reject_with_feedback(conn, id, rejection, now),
         PullStep::Approve {
             by,
             head,
@@ -150,7 +154,7 @@ pub(crate) fn unwanted(
         Some(reason),
     )?;
     if !change.state.is_over() {
-        apply(
+        apply_pull_step(
             conn,
             id,
             &PullStep::Unwanted {
@@ -162,24 +166,16 @@ pub(crate) fn unwanted(
     Ok(())
 }
 
-fn reject(conn: &Connection, change: &Change, rejected: &Rejected, now: Time) -> Result<bool> {
-    let id = &change.change_id;
-    let body = body::WorkRejected {
-        verdict: Some(Verdict::ChangesRequested),
-        head: Some(rejected.head.clone()),
-        body: rejected.body.clone(),
-        findings: rejected.findings.clone(),
-        feedback: Some(rejected.feedback.clone()),
-        left_out: rejected.left_out.len(),
-        left_out_feedback: rejected.left_out.clone(),
-        begins_round: Some(rejected.begins_round),
-        ..Default::default()
-    };
-    let event = NewEvent::about(id, body, &rejected.summary).by(format!("github:{}", rejected.by));
-    let event_id = crate::blackboard::append(conn, &event, now)?;
-    let mut judged = false;
-    for feedback_id in &rejected.feedback {
-        judged |= feedback::judge(
+/// Rejects a change and records with each comment that it is in the rejection, or had no room.
+fn reject_with_feedback(
+    conn: &Connection,
+    id: &ChangeId,
+    rejection: &NewRejection,
+    now: Time,
+) -> Result<bool> {
+    let event_id = rejections::reject_change(conn, id, rejection, now)?;
+    for feedback_id in rejection.rejected.feedback.iter().flatten() {
+        feedback::judge(
             conn,
             feedback_id,
             (FeedbackOutcome::Rejected, None),
@@ -187,8 +183,7 @@ fn reject(conn: &Connection, change: &Change, rejected: &Rejected, now: Time) ->
             now,
         )?;
     }
-    debug_assert!(judged || rejected.feedback.is_empty());
-    for feedback_id in &rejected.left_out {
+    for feedback_id in &rejection.rejected.left_out_feedback {
         feedback::judge(
             conn,
             feedback_id,

@@ -18,6 +18,7 @@ use crate::event::{EventType, NewEvent, TargetType};
 use crate::finding::Verdict;
 use crate::proposal::{Decision, Escalation, EvaluatorRequest, RequestKind, decision};
 use crate::sanitize;
+use crate::work::NewRejection;
 use serde_json::Value;
 
 /// The outcome of a proposal that was carried out; any other is why it was not.
@@ -42,7 +43,7 @@ pub(crate) struct RequestError {
 }
 
 /// Whether anything new was written: it was carried out, or told why not.
-pub(crate) fn apply(
+pub(crate) fn apply_request(
     conn: &Connection,
     evaluator: &str,
     asked: &EvaluatorRequest,
@@ -220,8 +221,8 @@ fn carry_out(
                 begins_round: Some(false),
                 ..Default::default()
             };
-            let event = NewEvent::about(change_id, rejected, summary).by(evaluator);
-            crate::blackboard::append(conn, &event, now).map(drop)
+            let rejection = NewRejection::new(evaluator, summary, rejected);
+            crate::blackboard::reject_change(conn, change_id, &rejection, now).map(drop)
         }
         RequestKind::Escalate {
             change_id,

@@ -21,7 +21,7 @@ use crate::finding::Finding;
 use crate::finding::{Outcome, Verdict};
 use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::state::Trigger;
-use crate::work::{Item, ItemId, RejectionEnd, RejectionState, Source};
+use crate::work::{Item, ItemId, NewRejection, RejectionEnd, RejectionState, Source};
 
 /// Approves despite whatever is open. Whoever runs is fenced, what waits is told why.
 pub(crate) fn approve_by_person(
@@ -184,6 +184,21 @@ pub(crate) fn go_on(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
     Ok(back)
 }
 
+/// The same; if its head has no verdict yet, its review comes first, and rejections wait for it.
+pub(crate) fn go_on_with_review(
+    conn: &Connection,
+    id: &ChangeId,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
+    let back = go_on(conn, id, actor, now)?;
+    if back.state == State::PendingSelfReview {
+        let key = format!("code_review:{id}:{}:{now}", back.head);
+        finish::requeue_review(conn, &back, &key, now)?;
+    }
+    Ok(back)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BeginsRound {
     Yes,
@@ -226,21 +241,14 @@ pub(crate) fn ask_anew(
         begins_round: Some(round == BeginsRound::Yes),
         ..Default::default()
     };
-    let rejected = NewEvent::about(id, rejected, summary).by(actor);
-    crate::blackboard::append(conn, &rejected, now)?;
-    if change.state != State::Escalated {
-        return crate::blackboard::change(conn, id);
-    }
-    let back = go_on(conn, id, actor, now)?;
-    if back.state == State::PendingSelfReview {
-        // This head has no verdict yet: its review comes first, the rejection waits for it.
-        finish::requeue_review(
-            conn,
-            &back,
-            &format!("code_review:{id}:{}:{now}", back.head),
-            now,
-        )?;
-    }
+    // First: for a change that waits for a person, the rejection would wait with it.
+    let back = if change.state == State::Escalated {
+        go_on_with_review(conn, id, actor, now)?
+    } else {
+        change.clone()
+    };
+    let rejection = NewRejection::new(actor, summary, rejected);
+    rejections::reject_change(conn, id, &rejection, now)?;
     Ok(back)
 }
 

@@ -13,6 +13,7 @@ use crate::blackboard::escalate::{escalate, set_final};
 use crate::blackboard::forge::outbox;
 use crate::blackboard::forge::pulls;
 use crate::blackboard::operator::guidance;
+use crate::blackboard::rejections;
 use crate::blackboard::reviews;
 use crate::blackboard::sql::{Connection, Json, params};
 use crate::change::{Change, ChangeId, FinalVerdict, State};
@@ -22,7 +23,7 @@ use crate::finding::{Finding, FindingId, Outcome, Resolution, Severity, Verdict}
 use crate::intent::{Payload, PostedReview};
 use crate::proposal::{Decision, Escalation, decision};
 use crate::state::Trigger;
-use crate::work::{Claim, Item, ItemId, LeftOut, RejectionId, RunId};
+use crate::work::{Claim, Item, ItemId, LeftOut, NewRejection, RejectionId, RunId};
 
 /// A review that can't be read as a verdict.
 #[derive(Debug, Clone)]
@@ -143,8 +144,8 @@ pub(crate) fn finish_review(
                 ..Default::default()
             };
             let summary = format!("changes requested: {said}");
-            let rejected = about_item(id, &item.item_id, rejected, summary);
-            crate::blackboard::append(conn, &rejected, now)?;
+            let rejection = NewRejection::new("remand", summary, rejected).ending(&item.item_id);
+            rejections::reject_change(conn, id, &rejection, now)?;
             set_final(conn, id, Some(FinalVerdict::ChangesRequested))?;
             settle(conn, id)?;
             changes::advance(conn, id, Trigger::ReviewRejected, "remand", now)

@@ -3,17 +3,17 @@
 
 use super::claim::fenced;
 use super::finish::{change_of, complete, settle};
-use super::items::about_item;
 use crate::blackboard::Result;
 use crate::blackboard::changes;
 use crate::blackboard::escalate::set_final;
+use crate::blackboard::rejections;
 use crate::blackboard::sql::Connection;
 use crate::change::{Change, FinalVerdict};
 use crate::clock::Time;
 use crate::event::body;
 use crate::finding::Verdict;
 use crate::state::Trigger;
-use crate::work::Claim;
+use crate::work::{Claim, NewRejection};
 
 /// The actor of a gate's rejection.
 const ACTOR: &str = "gate";
@@ -32,7 +32,7 @@ pub(crate) struct GateRejection {
     pub(crate) body: String,
 }
 
-/// Ends a review with the rejection of a gate: its event is appended, and the change moved.
+/// Ends a review with the rejection of a gate: the change is rejected and moved.
 pub(crate) fn reject_by_gate(
     conn: &Connection,
     claim: &Claim,
@@ -56,8 +56,8 @@ pub(crate) fn reject_by_gate(
         begins_round: Some(false),
         ..Default::default()
     };
-    let rejected = about_item(id, &item.item_id, rejected, &red.summary).by(ACTOR);
-    crate::blackboard::append(conn, &rejected, now)?;
+    let rejection = NewRejection::new(ACTOR, &red.summary, rejected).ending(&item.item_id);
+    rejections::reject_change(conn, id, &rejection, now)?;
     set_final(conn, id, Some(FinalVerdict::ChangesRequested))?;
     settle(conn, id)?;
     changes::advance(conn, id, Trigger::GatesRed, "remand", now)
