@@ -9,6 +9,7 @@
 //! `REMAND_CRASH_LIST=file` gets a line for each crossing.
 //! `REMAND_CLOCK=file` has the milliseconds that the clock is ahead, or behind if negative; it is read at every look at
 //! the clock, so that a test can move the clock of a running program.
+//! `REMAND_SCRAMBLE_PROSE=1` has the blackboard store random words in the place of sentences.
 
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]
 compile_error!("the feature `failpoints` is for tests: it must not be in a release build");
@@ -33,7 +34,7 @@ macro_rules! crash_point {
 pub(crate) use crash_point;
 
 #[cfg(feature = "failpoints")]
-pub(crate) use armed::{clock_offset_ms, cross, variables};
+pub(crate) use armed::{clock_offset_ms, cross, scrambles_prose, variables};
 
 /// Milliseconds by which a test has moved the clock.
 #[cfg(not(feature = "failpoints"))]
@@ -58,6 +59,7 @@ mod armed {
     const ONCE: &str = "REMAND_CRASH_ONCE";
     const LIST: &str = "REMAND_CRASH_LIST";
     const CLOCK: &str = "REMAND_CLOCK";
+    const SCRAMBLE_PROSE: &str = "REMAND_SCRAMBLE_PROSE";
 
     /// Crossings, in this process, of the name that is armed: with several armed they are counted by `ONCE` only.
     static CROSSED: AtomicU64 = AtomicU64::new(0);
@@ -92,6 +94,11 @@ mod armed {
     pub(crate) fn clock_offset_ms() -> i64 {
         let text = variable(CLOCK).and_then(|file| std::fs::read_to_string(file).ok());
         text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    }
+
+    /// Sentences are stored as random words.
+    pub(crate) fn scrambles_prose() -> bool {
+        variable(SCRAMBLE_PROSE).is_some()
     }
 
     pub(crate) fn variables() -> Vec<(&'static str, OsString)> {

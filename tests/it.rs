@@ -32,6 +32,7 @@ mod migration;
 mod overtaken;
 mod people;
 mod process;
+mod prose;
 mod pulls;
 mod red_head;
 mod refusals;

@@ -206,6 +206,29 @@ const ONLY: &[(&str, &[&str], &str)] = &[
 const OF_THE_DATABASE: &[&str] = &["rusqlite", ".sqlite()", ".sqlite_mut()", ".sqlite_code()"];
 const KNOW_THE_DATABASE: &[&str] = &["blackboard/sql", "blackboard/connection"];
 
+/// Columns that hold sentences for people to read. Nothing is decided by their words.
+const PROSE: &[&str] = &[
+    "basis",
+    "changed_reason",
+    "decision",
+    "failure_reason",
+    "hold_reason",
+    "note",
+    "outcome_reason",
+    "passed_over",
+    "reason",
+    "refused",
+    "summary",
+    "trouble",
+    "trust_reason",
+];
+
+/// Comparisons of a field with such a sentence in the code, and why each may stay.
+const PROSE_COMPARED: &[(&str, &str)] = &[(
+    "cli/demo/narration.rs",
+    "words a line of the demo anew, and decides nothing",
+)];
+
 /// Readings of JSON by key: metadata of events and items, and payloads of intents, have types (`event::body`, `intent`).
 const UNTYPED: &[&str] = &["metadata.get(", "metadata[", "payload.get(", "payload["];
 
@@ -378,6 +401,89 @@ fn metadata_and_payloads_are_read_by_their_types() {
     assert!(broken.is_empty(), "use `event::body`: {broken:?}");
 }
 
+/// A sentence is written from a parameter (of a name that the switch `REMAND_SCRAMBLE_PROSE` knows), and may be tested
+/// for its presence.
+#[test]
+fn no_statement_decides_by_a_sentence() {
+    let mut broken = Vec::new();
+    for source in sources()
+        .iter()
+        .filter(|source| source.room == "blackboard" && !source.is_test)
+    {
+        for sql in statements(&source.code) {
+            broken.extend(
+                compared(&sql)
+                    .into_iter()
+                    .map(|what| format!("{}: {what}", source.path.display())),
+            );
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn a_statement_that_decides_by_a_sentence_is_found() {
+    let fine = "UPDATE t SET reason = :reason, note = coalesce(:note, note), trouble = NULL WHERE reason IS NOT NULL";
+    assert!(compared(fine).is_empty(), "{:?}", compared(fine));
+    for sql in [
+        "SELECT 1 FROM t WHERE j.reason = :reason",
+        "SELECT 1 FROM t WHERE summary LIKE '%x'",
+        "SELECT CASE WHEN decision <> '' THEN 1 END FROM t",
+        "SELECT 1 FROM t WHERE trouble IN ('a')",
+        "SELECT 1 FROM t WHERE passed_over IS NOT :passed_over",
+        "UPDATE t SET reason = 'closed'",
+        "UPDATE t SET reason = :why",
+    ] {
+        assert_eq!(compared(sql).len(), 1, "{sql}");
+    }
+}
+
+#[test]
+fn no_code_decides_by_a_sentence() {
+    let src = root().join("src");
+    let mut broken = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_test) {
+        let name = source.path.strip_prefix(&src).unwrap();
+        if PROSE_COMPARED
+            .iter()
+            .any(|(file, _)| name == Path::new(file))
+        {
+            continue;
+        }
+        let code = source.code.split_whitespace().collect::<Vec<_>>().join(" ");
+        // `rustfmt` puts each call of a long chain on a line of its own.
+        let code = code.replace(" .", ".");
+        for field in PROSE {
+            for (at, _) in code.match_indices(&format!(".{field}")) {
+                let mut rest = &code[at + field.len() + 1..];
+                if rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '(') {
+                    continue;
+                }
+                for step in [".as_deref()", ".as_ref()", ".as_str()", ".trim()"] {
+                    rest = rest.strip_prefix(step).unwrap_or(rest);
+                }
+                let is_compared = [
+                    " == ",
+                    " != ",
+                    ".starts_with(",
+                    ".ends_with(",
+                    ".contains(",
+                    ".strip_prefix(",
+                    ".find(",
+                    ".eq(",
+                ]
+                .iter()
+                .any(|how| rest.starts_with(how));
+                if is_compared {
+                    let shown: String = rest.chars().take(40).collect();
+                    broken.push(format!("{}: .{field}{shown}", name.display()));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
 #[test]
 fn files_that_an_agent_can_write_are_read_by_one_module() {
     let src = root().join("src");
@@ -490,6 +596,71 @@ fn every_requirement_has_a_test_that_names_it() {
         .filter(|id| !named.contains(*id))
         .collect();
     assert!(missing.is_empty(), "no test names {missing:?}");
+}
+
+/// The texts between quotes that are SQL.
+fn statements(code: &str) -> Vec<String> {
+    const VERBS: &[&str] = &[
+        "SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ", "WHERE ",
+    ];
+    code.split('"')
+        .skip(1)
+        .step_by(2)
+        .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+        .filter(|text| VERBS.iter().any(|verb| text.starts_with(verb)))
+        .collect()
+}
+
+/// The places in a statement where a column with a sentence is compared, or written from something else than a parameter.
+fn compared(sql: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for column in PROSE {
+        for (at, _) in sql.match_indices(column) {
+            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '$' | '\'');
+            let (before, after) = (&sql[..at], &sql[at + column.len()..]);
+            if before.ends_with(is_part) || after.starts_with(is_part) {
+                continue;
+            }
+            let is_set = before.rfind(" SET ").is_some_and(|set| {
+                !before[set..].contains(" WHERE ") && !is_in_case(&before[set..])
+            });
+            let after = after.trim_start();
+            let broken = if let Some(value) = after.strip_prefix('=').map(str::trim_start) {
+                let value = value.strip_prefix("coalesce(").unwrap_or(value);
+                let is_parameter = [
+                    ":basis",
+                    ":decision",
+                    ":note",
+                    ":passed_over",
+                    ":reason",
+                    ":summary",
+                    ":trouble",
+                    ":trust_reason",
+                ]
+                .iter()
+                .any(|name| value.starts_with(name));
+                // Kept as it is, or dropped, by a code.
+                let is_kept = value.starts_with("NULL")
+                    || value.starts_with("CASE ") && value.contains(&format!("THEN {column} END"));
+                !is_set || !(is_parameter || is_kept)
+            } else if let Some(value) = after.strip_prefix("IS ") {
+                !value.starts_with("NULL") && !value.starts_with("NOT NULL")
+            } else {
+                ["<>", "!=", "LIKE ", "NOT LIKE ", "IN ", "NOT IN ", "GLOB "]
+                    .iter()
+                    .any(|how| after.starts_with(how))
+            };
+            if broken {
+                let shown: String = after.chars().take(40).collect();
+                found.push(format!("{column} {shown}"));
+            }
+        }
+    }
+    found
+}
+
+fn is_in_case(text: &str) -> bool {
+    text.matches("CASE WHEN").count() > text.matches(" END").count()
 }
 
 fn root() -> &'static Path {

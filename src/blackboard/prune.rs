@@ -368,9 +368,9 @@ fn forget_pull(conn: &Connection, change: &Change, now: Time) -> Result<()> {
     conn.run(
         "UPDATE pulls SET change_id = NULL, is_judged = 1, next_read = NULL, etag = NULL, marks = '{}', failures = 0,
              description = NULL, issue = NULL,
-             trouble = NULL, trouble_kind = NULL, slow_reads = 0, kept_pages = '{}', passed_over = :why
+             trouble = NULL, trouble_kind = NULL, slow_reads = 0, kept_pages = '{}', passed_over = :passed_over
          WHERE change_id = :id",
-        params! { ":id": id, ":why": had_its_turn(id) },
+        params! { ":id": id, ":passed_over": had_its_turn(id) },
     )
 }
 

@@ -294,8 +294,8 @@ fn look_again(conn: &Conn, row: &PullRow, change_id: &ChangeId, now: Time) -> bb
     Ok(())
 }
 
-/// Every passing over is in the row, where `why` finds it. It is an event, too, when the rules wanted it or it is not
-/// what it was before: not one for each of the hundreds that nobody meant.
+/// Every passing over is in the row, where `why` finds it. It is an event, too, when the rules wanted it or took it
+/// before: not one for each of the hundreds that nobody meant, nor for each new reason.
 fn see(
     conn: &Conn,
     project: &Project,
@@ -311,9 +311,9 @@ fn see(
         why.map(|why| why.reason.as_str()),
     )?;
     if let Some(why) = why
-        && before.as_ref().map_or(why.was_wanted, |before| {
-            before.passed_over.as_ref() != Some(&why.reason)
-        })
+        && before
+            .as_ref()
+            .map_or(why.was_wanted, |before| before.passed_over.is_none())
     {
         bb::append(
             conn,

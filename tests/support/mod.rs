@@ -18,6 +18,8 @@ pub(crate) mod pull_play;
 pub(crate) struct World {
     dir: TempDir,
     root: PathBuf,
+    /// Environment variables of every command, beside those that are always set.
+    pub(crate) variables: Vec<(&'static str, &'static str)>,
 }
 
 /// How a program ended and what it said.
@@ -38,7 +40,11 @@ impl World {
         }
         let config = "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n[commit]\n\tgpgsign = false\n";
         fs::write(root.join("home/.gitconfig"), config).unwrap();
-        Self { dir, root }
+        Self {
+            dir,
+            root,
+            variables: Vec::new(),
+        }
     }
 
     /// The folder with everything in it.
@@ -68,6 +74,7 @@ impl World {
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("REMAND_ACTOR", "ada")
             .env("LC_ALL", "C.UTF-8")
+            .envs(self.variables.iter().copied())
             .current_dir(&self.root)
             .stdin(Stdio::null());
         command

@@ -112,7 +112,7 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
              slow_reads = 0, kept_pages = '{}', trouble = NULL, trouble_kind = NULL, passed_over = :passed_over, head_sha = :head,
              head_since = coalesce(:head_since, CASE WHEN head_sha = :head THEN head_since END),
              etag = CASE WHEN head_sha = :head THEN etag END,
-             is_judged = CASE WHEN :new > 0 OR passed_over IS NOT :passed_over OR head_sha <> :head THEN 0 ELSE is_judged END
+             is_judged = CASE WHEN :new > 0 OR (passed_over IS NULL) <> (:passed_over IS NULL) OR head_sha <> :head THEN 0 ELSE is_judged END
          WHERE project_id = :project_id AND number = :number",
         params! {
             ":marks": read.marks,
@@ -292,10 +292,14 @@ pub(crate) fn end_unadopted(
     open: &[i64],
 ) -> Result<usize> {
     conn.execute(
-        "UPDATE pulls SET state = 'closed', passed_over = 'it is not open any more'
+        "UPDATE pulls SET state = 'closed', passed_over = :passed_over
          WHERE project_id = :id AND change_id IS NULL AND state = 'open'
              AND number NOT IN (SELECT value FROM json_each(:open))",
-        params! { ":id": project_id, ":open": Json(open) },
+        params! {
+            ":id": project_id,
+            ":open": Json(open),
+            ":passed_over": "it is not open any more",
+        },
     )
 }
 

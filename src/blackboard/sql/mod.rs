@@ -2,6 +2,8 @@
 //! `connection`, that knows which database it is; it knows no table.
 
 mod error;
+#[cfg(feature = "failpoints")]
+mod prose;
 mod transaction;
 mod value;
 
@@ -132,7 +134,10 @@ impl Connection {
             let index = statement
                 .parameter_index(name)?
                 .ok_or_else(|| rusqlite::Error::InvalidParameterName((*name).to_owned()))?;
-            statement.raw_bind_parameter(index, value.to_sql()?)?;
+            let value = value.to_sql()?;
+            #[cfg(feature = "failpoints")]
+            let value = prose::scrambled(sql, name, value);
+            statement.raw_bind_parameter(index, value)?;
         }
         Ok(statement)
     }
