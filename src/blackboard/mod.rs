@@ -45,7 +45,8 @@ pub(crate) use connection::sync_db::SyncDb;
 pub(crate) use escalate::escalate;
 pub(crate) use evaluators::apply_proposal::{apply_proposal, cursor, set_cursor};
 pub(crate) use evaluators::apply_pull_step::{
-    add_gate_leftovers, apply_pull_step, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,
+    add_gate_leftovers, apply_pull_step, end_read_hold, gate_leftovers, over, set_up_for,
+    stop_fixing, unwanted,
 };
 pub(crate) use evaluators::evaluator_requests::{
     RequestError, count_trouble, end_trouble, skip_line, trouble_of, troubles,

@@ -240,8 +240,12 @@ pub(crate) fn settle(
     for line in lines {
         match line {
             Line::Asked(asked) => {
-                done.applied +=
-                    usize::from(bb::apply_proposal(conn, name, &Proposal::Asked(asked.clone()), now)?);
+                done.applied += usize::from(bb::apply_proposal(
+                    conn,
+                    name,
+                    &Proposal::Asked(asked.clone()),
+                    now,
+                )?);
             }
             Line::Unread(line) if unread < MOST_UNREAD => {
                 unread += 1;

@@ -144,8 +144,7 @@ pub(crate) fn finish_review(
                 ..Default::default()
             };
             let summary = format!("changes requested: {said}");
-            let rejection =
-                NewRejection::new("remand", summary, rejected).ending(&item.item_id);
+            let rejection = NewRejection::new("remand", summary, rejected).ending(&item.item_id);
             rejections::reject_change(conn, id, &rejection, now)?;
             set_final(conn, id, Some(FinalVerdict::ChangesRequested))?;
             settle(conn, id)?;
