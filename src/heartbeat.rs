@@ -88,7 +88,7 @@ fn review_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Resu
     let (newest, taken) = bb::take_in(conn, &definition.on, cursor, now)?;
     let mut applied = 0;
     for change_id in bb::pending_changes(conn)? {
-        applied += apart(conn, &change_id, now, || {
+        applied += or_set_aside(conn, &change_id, now, || {
             fix_or_wait(conn, definition, &change_id, now)
         })?;
     }
@@ -134,7 +134,7 @@ fn fix_or_wait(
 fn pr_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<Beat> {
     let mut applied = 0;
     for change_id in bb::unjudged_pulls(conn)? {
-        applied += apart(conn, &change_id, now, || judge_pull(conn, &change_id, now))?;
+        applied += or_set_aside(conn, &change_id, now, || judge_pull(conn, &change_id, now))?;
     }
     // It reads pull requests, not events; those that it is woken by are done with.
     let cursor = bb::cursor(conn, &definition.name)?;
@@ -169,8 +169,8 @@ fn judge_pull(conn: &Conn, change_id: &ChangeId, now: Time) -> Result<usize> {
     Ok(applied)
 }
 
-/// How much was done for one change; it is set aside when that fails.
-fn apart(
+/// Returns how much `part` did for one change, which is set aside when that fails.
+fn or_set_aside(
     conn: &Conn,
     change_id: &ChangeId,
     now: Time,

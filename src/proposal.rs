@@ -61,7 +61,7 @@ pub(crate) const STILL_STANDS: &str = "requests changes, and that still stands";
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PullStep {
     /// Somebody who may make work wants changes: one `work_rejected`.
-    Reject(NewRejection),
+    Reject(Box<NewRejection>),
     /// A person who may write approves this head.
     Approve {
         by: String,

@@ -28,8 +28,6 @@ use crate::sanitize::posted;
 /// Looked at again after this long although nothing called.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// What came of a review of ours that blocks the merge, until it is taken back.
-
 /// The repository has another name, and writes do not follow.
 fn is_elsewhere(status: u16) -> bool {
     (300..=399).contains(&status)
