@@ -27,8 +27,18 @@ pub(crate) struct Beat {
     pub(crate) applied: usize,
 }
 
-/// Whether a pass would find anything to do: a few probes of indexes, nothing written, no lock taken.
-pub(crate) fn is_quiet(conn: &Conn, definitions: &[Definition], now: Time) -> Result<bool> {
+/// The pull requests that a pass left unjudged, each as it was seen: they wait for a later read, or for the end of our
+/// own work.
+pub(crate) type LeftUnjudged = Vec<(ChangeId, String)>;
+
+/// Whether a pass would find anything to do: a few probes of indexes, nothing written, no lock taken. What the last pass
+/// left unjudged is looked at again when something of it has changed.
+pub(crate) fn is_quiet(
+    conn: &Conn,
+    definitions: &[Definition],
+    left: &LeftUnjudged,
+    now: Time,
+) -> Result<bool> {
     for definition in definitions
         .iter()
         .filter(|definition| !is_command(definition))
@@ -51,16 +61,8 @@ pub(crate) fn is_quiet(conn: &Conn, definitions: &[Definition], now: Time) -> Re
             return Ok(false);
         }
     }
-    for change_id in unjudged(conn, definitions)? {
-        let Some(case) = pull_case(conn, &change_id)? else {
-            continue;
-        };
-        let judged = pr_feedback::judge(&case);
-        if judged.is_settled || !judged.steps.is_empty() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let unjudged = unjudged(conn, definitions)?;
+    Ok(unjudged.iter().all(|pull| left.contains(pull)))
 }
 
 /// One pass, inside the caller's transaction. Each change is looked at apart: one that fails is set aside, and only trouble
@@ -86,7 +88,7 @@ fn review_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Resu
     let (newest, taken) = bb::take_in(conn, &definition.on, cursor, now)?;
     let mut applied = 0;
     for change_id in bb::pending_changes(conn)? {
-        applied += apart(conn, &change_id, now, || {
+        applied += or_set_aside(conn, &change_id, now, || {
             fix_or_wait(conn, definition, &change_id, now)
         })?;
     }
@@ -132,7 +134,17 @@ fn fix_or_wait(
 fn pr_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<Beat> {
     let mut applied = 0;
     for change_id in bb::unjudged_pulls(conn)? {
-        applied += apart(conn, &change_id, now, || judge_pull(conn, &change_id, now))?;
+        applied += or_set_aside(conn, &change_id, now, || judge_pull(conn, &change_id, now))?;
+    }
+    // It reads pull requests, not events; those that it is woken by are done with.
+    let cursor = bb::cursor(conn, &definition.name)?;
+    let mut is_woken = false;
+    for event_type in &definition.on {
+        is_woken = is_woken || bb::any_since(conn, *event_type, cursor)?;
+    }
+    if is_woken {
+        let newest = bb::newest_event(conn)?;
+        bb::set_cursor(conn, &definition.name, newest, None, now)?;
     }
     Ok(Beat {
         taken_in: 0,
@@ -157,8 +169,8 @@ fn judge_pull(conn: &Conn, change_id: &ChangeId, now: Time) -> Result<usize> {
     Ok(applied)
 }
 
-/// How much was done for one change; it is set aside when that fails.
-fn apart(
+/// Returns how much `part` did for one change, which is set aside when that fails.
+fn or_set_aside(
     conn: &Conn,
     change_id: &ChangeId,
     now: Time,
@@ -193,12 +205,12 @@ fn case(conn: &Conn, change_id: &ChangeId) -> Result<Case> {
     })
 }
 
-fn unjudged(conn: &Conn, definitions: &[Definition]) -> Result<Vec<ChangeId>> {
+fn unjudged(conn: &Conn, definitions: &[Definition]) -> Result<LeftUnjudged> {
     let is_judged = definitions
         .iter()
         .any(|definition| definition.config == Config::PrFeedback);
     if is_judged {
-        bb::unjudged_pulls(conn)
+        bb::unjudged_as_seen(conn)
     } else {
         Ok(Vec::new())
     }
@@ -364,8 +376,9 @@ impl Heartbeat {
     /// Wakes, looks, and acts only if there is something.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let mut again = None;
+        let mut left = LeftUnjudged::new();
         loop {
-            match pass(&self.db, &self.definitions).await {
+            match pass(&self.db, &self.definitions, &mut left).await {
                 Ok(done) => {
                     again = None;
                     if done != Beat::default() {
@@ -451,10 +464,14 @@ fn next_firing(conn: &Conn, definitions: &[Definition]) -> Result<Option<Time>> 
 }
 
 /// One look and, if it is not quiet, one pass.
-pub(crate) async fn pass(db: &Db, definitions: &Arc<[Definition]>) -> Result<Beat> {
-    let looked = Arc::clone(definitions);
+pub(crate) async fn pass(
+    db: &Db,
+    definitions: &Arc<[Definition]>,
+    left: &mut LeftUnjudged,
+) -> Result<Beat> {
+    let (looked, known) = (Arc::clone(definitions), left.clone());
     match db
-        .read(move |conn| is_quiet(conn, &looked, clock::now()))
+        .read(move |conn| is_quiet(conn, &looked, &known, clock::now()))
         .await
     {
         Ok(true) => return Ok(Beat::default()),
@@ -464,16 +481,46 @@ pub(crate) async fn pass(db: &Db, definitions: &Arc<[Definition]>) -> Result<Bea
         Err(error) => return Err(error),
     }
     let definitions = Arc::clone(definitions);
-    db.write("heartbeat", move |conn| {
-        beat(conn, &definitions, clock::now())
-    })
-    .await
+    let (done, unjudged) = db
+        .write("heartbeat", move |conn| {
+            // As they are before the steps: what a step changes is looked at again.
+            let mut seen = unjudged(conn, &definitions)?;
+            let done = beat(conn, &definitions, clock::now())?;
+            let unjudged = bb::unjudged_pulls(conn)?;
+            seen.retain(|(change_id, _)| unjudged.contains(change_id));
+            Ok((done, seen))
+        })
+        .await?;
+    *left = unjudged;
+    Ok(done)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::event::{EventType, NewEvent};
+
+    #[tokio::test]
+    async fn a_pr_feedback_with_event_types_kept_the_heartbeat_busy() {
+        let folder = tempfile::tempdir().unwrap();
+        let mine = "kind = 'pr_feedback'\nschedule = '* * * * *'\non = ['instructed']\n";
+        std::fs::write(folder.path().join("pr_feedback.toml"), mine).unwrap();
+        let definitions: Arc<[Definition]> =
+            crate::evaluator::definition::load(Some(folder.path()), clock::now())
+                .unwrap()
+                .into();
+        let db = Db::open(&folder.path().join("blackboard.db"), clock::now()).unwrap();
+        db.write("append", |conn| {
+            let event = NewEvent::new(EventType::Instructed, "go on");
+            bb::append(conn, &event, clock::now())
+        })
+        .await
+        .unwrap();
+        let mut left = LeftUnjudged::new();
+        pass(&db, &definitions, &mut left).await.unwrap();
+        let is_quiet = db.read(move |conn| is_quiet(conn, &definitions, &left, clock::now()));
+        assert!(is_quiet.await.unwrap());
+    }
 
     /// A lock that another program held for too long delays what is pending, and no more.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

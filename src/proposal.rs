@@ -4,7 +4,6 @@ use crate::change::{ChangeId, FinalVerdict, ProjectId, Spent};
 use crate::closed_enum::closed_enum;
 use crate::event::Event;
 use crate::event::body::Escalated;
-use crate::finding::Finding;
 use crate::pull_request::FeedbackOutcome;
 use crate::work::{ItemId, NewRejection, Priority, RejectionId, ReviewFixMetadata, Source};
 use std::fmt;
@@ -60,7 +59,7 @@ pub(crate) enum RequestKind {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PullStep {
     /// Somebody who may make work wants changes: one `work_rejected`.
-    Reject(NewRejection),
+    Reject(Box<NewRejection>),
     /// A person who may write approves this head.
     Approve {
         by: String,

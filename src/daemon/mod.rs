@@ -121,10 +121,10 @@ impl Daemon {
             .settle_pushes()
             .await
             .context("pushes that were cut could not be looked for")?;
-        let mut rounds = 0;
+        let (mut rounds, mut left) = (0, heartbeat::LeftUnjudged::new());
         while !stop.is_cancelled() {
             let read = self.intake.pass(stop).await.context("intake failed")?;
-            let beat = heartbeat::pass(self.db(), &self.definitions)
+            let beat = heartbeat::pass(self.db(), &self.definitions, &mut left)
                 .await
                 .context("the heartbeat failed")?;
             let mut asked = Beat::default();

@@ -341,11 +341,8 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep
         said.author,
         first_line(said, comments)
     );
-    PullStep::Reject(NewRejection::new(
-        format!("github:{}", said.author),
-        summary,
-        rejected,
-    ))
+    let by = format!("github:{}", said.author);
+    PullStep::Reject(Box::new(NewRejection::new(by, summary, rejected)))
 }
 
 /// Whether it is about the head, or about one that only pushes of ours have replaced since: then it came during the fix,

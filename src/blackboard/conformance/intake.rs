@@ -8,7 +8,7 @@ use crate::change::State;
 use crate::event::body;
 use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
-use crate::work::RejectionState;
+use crate::work::{NewRejection, RejectionState};
 
 const TYPES: [EventType; 2] = [EventType::WorkRejected, EventType::WorkApproved];
 
@@ -250,6 +250,45 @@ fn an_approval_from_outside_approves() {
         .engine
         .by_hand("work_approved", ("change", "c99"), "whose?");
     assert_eq!(story.beat(), [TakenIn::Skipped]);
+    story.check();
+}
+
+#[test]
+fn a_rejection_is_pending_as_soon_as_it_is_written() {
+    let mut story = Story::begin();
+    let change = story.change();
+    story.review(Verdict::ChangesRequested, &[finding("a.rs", "x")]);
+    assert_eq!(
+        story.rejection_states(&change.change_id),
+        [RejectionState::Pending]
+    );
+    assert_eq!(story.beat(), [], "nothing is left to take in");
+    assert_eq!(
+        story.rejection_states(&change.change_id),
+        [RejectionState::InFix]
+    );
+    story.check();
+}
+
+#[test]
+fn an_approval_that_is_older_than_a_rejection_does_not_end_it() {
+    let mut story = Story::begin();
+    let change = story.change();
+    let id = change.change_id.clone();
+    story.reject(&id, &no_round());
+    story.beat();
+    story
+        .engine
+        .by_hand("work_approved", ("change", id.as_str()), "fine by me");
+    let rejection = NewRejection::new("ann", "no", body::WorkRejected::default());
+    story
+        .step(|conn, now| bb::reject_change(conn, &id, &rejection, now))
+        .unwrap();
+    assert_eq!(story.beat(), [TakenIn::Approved]);
+    assert_eq!(
+        story.rejection_states(&id),
+        [RejectionState::Skipped, RejectionState::InFix]
+    );
     story.check();
 }
 

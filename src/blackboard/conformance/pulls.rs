@@ -8,15 +8,15 @@ use super::story::{Story, escalation, fix_done, new_change};
 use crate::blackboard::{self as bb, BoardError};
 use crate::change::{AdoptedBy, Change, ChangeId, ProjectId, State};
 use crate::event::EventType;
-use crate::finding::Verdict;
 use crate::event::body;
+use crate::finding::Verdict;
 use crate::proposal::{Escalation, PullStep};
-use crate::work::NewRejection;
 use crate::pull_request::{
     Author, AuthorKind, Comment, Description, Permission, Pull, PullState, Purpose, ReviewState,
     SaidKind, Trust,
 };
 use crate::pull_request::{FeedbackOutcome, ReadTrouble};
+use crate::work::NewRejection;
 use crate::work::RejectionState;
 
 const NUMBER: i64 = 42;
@@ -163,7 +163,7 @@ fn requested(story: &mut Story, change: &Change) {
         ..Default::default()
     };
     let rejected = NewRejection::new("github:bob", "bob requests changes", rejected);
-    assert!(propose(story, change, PullStep::Reject(rejected)));
+    assert!(propose(story, change, PullStep::Reject(Box::new(rejected))));
 }
 
 fn dismiss(story: &mut Story, change: &Change) {

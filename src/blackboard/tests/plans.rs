@@ -196,6 +196,9 @@ const CALLS: &[(&str, Call)] = &[
     ("pending_changes", |conn| {
         assert_eq!(bb::pending_changes(conn).unwrap(), []);
     }),
+    ("unjudged_as_seen", |conn| {
+        assert_eq!(bb::unjudged_as_seen(conn).unwrap(), []);
+    }),
     ("take_in", |conn| {
         let cursor = bb::cursor(conn, "review_feedback").unwrap();
         let event = NewEvent {

@@ -4,9 +4,8 @@ use crate::blackboard::{self as bb, NewIntent, Rest};
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::prompts::prompt_parts::was_told;
 use crate::dispatch::task::Task;
-use crate::event::body;
 use crate::intent::{Ask, Note, Payload, Reply, Stance};
-use crate::work::Run;
+use crate::work::{Rejection, Run};
 
 /// Why a comment on a file of the branch's agent configuration stays open.
 pub(crate) const NOT_TAKEN: &str =
@@ -100,7 +99,7 @@ impl Task {
             let is_whole = !left_out
                 .iter()
                 .any(|piece| piece.rejection_id.as_ref() == Some(&rejection.rejection_id));
-            if let Some(login) = self.person_behind(rejection.event_id).await?
+            if let Some(login) = self.person_behind(rejection).await?
                 && is_whole
                 && !logins.contains(&login)
                 // The forge asks nobody to review his own.
@@ -126,15 +125,13 @@ impl Task {
         Ok(posts)
     }
 
-    /// Who asked for it on the pull request, if it was a person there.
-    async fn person_behind(&self, event_id: i64) -> Result<Option<String>, Interrupt> {
+    /// The person who asked for it on the pull request; none: it was a bot, or was not asked for there.
+    async fn person_behind(&self, rejection: &Rejection) -> Result<Option<String>, Interrupt> {
+        if rejection.rejected.begins_round != Some(true) {
+            return Ok(None);
+        }
+        let event_id = rejection.event_id;
         let event = self.read(move |conn| bb::event(conn, event_id)).await?;
-        let rejected = event.body::<body::WorkRejected>().unwrap_or_default();
-        let is_person = rejected.begins_round == Some(true);
-        Ok(event
-            .actor_id
-            .strip_prefix("github:")
-            .filter(|_| is_person)
-            .map(str::to_owned))
+        Ok(event.actor_id.strip_prefix("github:").map(str::to_owned))
     }
 }
