@@ -137,3 +137,22 @@ fn events_are_never_changed_and_never_deleted() {
         story.engine.refuses(forbidden);
     }
 }
+
+#[test]
+fn the_newest_events_of_some_types_are_found() {
+    let mut story = Story::begin();
+    let change = story.change();
+    let id = &change.change_id;
+    for text in ["first", "second"] {
+        let event = NewEvent::about(id, EventType::Skipped, text);
+        story
+            .step(|conn, now| bb::append(conn, &event, now))
+            .unwrap();
+    }
+    let types = [EventType::Skipped, EventType::Held];
+    let found = story
+        .engine
+        .read(|conn| bb::events_of_types(conn, id, &types, 1));
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].summary, "second");
+}

@@ -137,9 +137,9 @@ pub(super) fn read(story: &mut Story, change: &Change, said: &[bb::NewFeedback])
         .unwrap()
 }
 
-fn propose(story: &mut Story, change: &Change, step: PullStep) -> bool {
+fn propose(story: &mut Story, change: &Change, step: &PullStep) -> bool {
     story
-        .step(|conn, now| bb::apply_pull_step(conn, &change.change_id, &step, now))
+        .step(|conn, now| bb::apply_pull_step(conn, &change.change_id, step, now))
         .unwrap()
 }
 
@@ -163,7 +163,11 @@ fn requested(story: &mut Story, change: &Change) {
         ..Default::default()
     };
     let rejected = NewRejection::new("github:bob", "bob requests changes", rejected);
-    assert!(propose(story, change, PullStep::Reject(Box::new(rejected))));
+    assert!(propose(
+        story,
+        change,
+        &PullStep::Reject(Box::new(rejected))
+    ));
 }
 
 fn dismiss(story: &mut Story, change: &Change) {
@@ -247,8 +251,10 @@ fn a_read_is_asked_for_put_off_and_kept() {
         .step(|conn, now| bb::end_read_hold(conn, id, now))
         .unwrap();
     assert_eq!(story.at(id).held_until, None);
+    assert_eq!(story.engine.read(bb::unjudged_as_seen).len(), 1);
     story.step(|conn, _| bb::set_judged(conn, id)).unwrap();
     assert_eq!(story.engine.read(bb::unjudged_pulls), []);
+    assert_eq!(story.engine.read(bb::unjudged_as_seen), []);
     story.check();
 }
 
@@ -332,8 +338,8 @@ fn what_was_said_is_stored_once_and_judged_once() {
         outcome: FeedbackOutcome::SaysNothing,
         reason: None,
     };
-    assert!(propose(&mut story, &change, settle()));
-    assert!(!propose(&mut story, &change, settle()));
+    assert!(propose(&mut story, &change, &settle()));
+    assert!(!propose(&mut story, &change, &settle()));
     let said = story.engine.read(|conn| bb::said_of(conn, id));
     assert_eq!(said[0].outcome, Some(FeedbackOutcome::SaysNothing));
 }
@@ -381,7 +387,7 @@ fn a_dismissed_approval_is_none_any_more() {
         head: change.head.clone(),
         feedback_id: "g1".into(),
     };
-    assert!(propose(&mut story, &change, approve));
+    assert!(propose(&mut story, &change, &approve));
     story.beat();
     assert_eq!(story.at(&change.change_id).state, State::Approved);
     let dismissed = review(7, ReviewState::Dismissed, "");
@@ -396,27 +402,27 @@ fn what_was_pending_comes_back_with_its_pull_request() {
     let change = adopted(&mut story);
     let id = &change.change_id;
     requested(&mut story, &change);
-    assert!(propose(&mut story, &change, PullStep::Closed));
-    assert!(!propose(&mut story, &change, PullStep::Closed));
+    assert!(propose(&mut story, &change, &PullStep::Closed));
+    assert!(!propose(&mut story, &change, &PullStep::Closed));
     assert_eq!(story.at(id).state, State::Closed);
     let stays = || PullStep::StaysClosed {
         reason: "another has its branch".into(),
     };
-    assert!(propose(&mut story, &change, stays()));
-    assert!(!propose(&mut story, &change, stays()));
-    assert!(propose(&mut story, &change, PullStep::Reopened));
+    assert!(propose(&mut story, &change, &stays()));
+    assert!(!propose(&mut story, &change, &stays()));
+    assert!(propose(&mut story, &change, &PullStep::Reopened));
     assert_eq!(story.rejection_states(id), [RejectionState::Pending]);
     // Closed again, and pushed to meanwhile: what a person asked for stands.
-    propose(&mut story, &change, PullStep::Closed);
+    propose(&mut story, &change, &PullStep::Closed);
     let pushed = Change {
         head: "e".repeat(40),
         ..change.clone()
     };
     read(&mut story, &pushed, &[]);
-    propose(&mut story, &change, PullStep::Reopened);
+    propose(&mut story, &change, &PullStep::Reopened);
     assert_eq!(story.at(id).head, pushed.head);
     assert_eq!(story.rejection_states(id), [RejectionState::Pending]);
-    assert!(propose(&mut story, &change, PullStep::Merged));
+    assert!(propose(&mut story, &change, &PullStep::Merged));
     assert_eq!(story.at(id).state, State::Merged);
     story.check();
 }
@@ -430,8 +436,8 @@ fn what_waited_for_a_person_waits_again_when_its_pull_request_is_reopened() {
     story
         .step(|conn, now| bb::escalate(conn, id, &escalation(), now))
         .unwrap();
-    propose(&mut story, &change, PullStep::Closed);
-    propose(&mut story, &change, PullStep::Reopened);
+    propose(&mut story, &change, &PullStep::Closed);
+    propose(&mut story, &change, &PullStep::Reopened);
     let back = story.at(id);
     assert_eq!(back.state, State::Escalated);
     assert!(back.human_review_required);
@@ -469,13 +475,13 @@ fn the_rules_the_head_and_the_base_of_a_pull_request_change() {
         .step(|conn, now| bb::unwanted(conn, id, &pull(NUMBER, "x"), "a draft", now))
         .unwrap();
     assert!(story.at(id).paused_by_rules);
-    propose(&mut story, &change, PullStep::Wanted);
+    propose(&mut story, &change, &PullStep::Wanted);
     assert!(!story.at(id).paused_by_rules);
     let to = "release".to_owned();
-    propose(&mut story, &change, PullStep::Retargeted { to });
+    propose(&mut story, &change, &PullStep::Retargeted { to });
     assert_eq!(story.at(id).base, "release");
     let to = "d".repeat(40);
-    propose(&mut story, &change, PullStep::HeadMoved { to: to.clone() });
+    propose(&mut story, &change, &PullStep::HeadMoved { to: to.clone() });
     assert_eq!(story.at(id).head, to);
     story
         .step(|conn, now| {

@@ -125,7 +125,9 @@ fn normal(sql: &str) -> String {
         .lines()
         .map(|line| line.split_once("--").map_or(line, |(code, _)| code));
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
-    words.join(" ").replace(" ,", ",").replace(" )", ")")
+    // A table that a migration made under another name has its name in quotes.
+    let words = words.join(" ").replace('"', "");
+    words.replace(" ,", ",").replace(" )", ")")
 }
 
 /// As the shell's `.dump`: tables and rows, then what must not stand in the rows' way.
