@@ -453,7 +453,7 @@ fn why_answers_for_an_event_that_made_no_work() {
     let (because, answer, _) = why(&site, &known);
     assert_eq!(
         (because.as_str(), answer.as_str()),
-        ("pending", "it became j1: it waits for its fix")
+        ("pending", "it became j2: it waits for its fix")
     );
     assert_eq!(why(&site, "1").0, "event");
 }
