@@ -166,6 +166,18 @@ fn known_or_none<'de, D: serde::Deserializer<'de>>(
         .ok())
 }
 
+impl Default for Note {
+    fn default() -> Self {
+        Self::Fixed {
+            cycle: 0,
+            sha: String::new(),
+            done: Vec::new(),
+            answered: 0,
+            left_out: Vec::new(),
+        }
+    }
+}
+
 /// The logins that are asked to review again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -174,15 +186,19 @@ pub(crate) struct Ask {
 }
 
 impl Payload {
-    /// Reads a stored payload.
-    pub(crate) fn read(kind: IntentKind, stored: &str) -> Result<Self, serde_json::Error> {
-        Ok(match kind {
-            IntentKind::Push => Self::Push(serde_json::from_str(stored)?),
-            IntentKind::Review => Self::Review(serde_json::from_str(stored)?),
-            IntentKind::Answer => Self::Answer(serde_json::from_str(stored)?),
-            IntentKind::Note => Self::Note(serde_json::from_str(stored)?),
-            IntentKind::Ask => Self::Ask(serde_json::from_str(stored)?),
-        })
+    /// Reads a stored payload. One that is not as expected says nothing; it is never an error, which would keep
+    /// everything else of its change from being read.
+    pub(crate) fn read(kind: IntentKind, stored: &str) -> Self {
+        fn read<T: serde::de::DeserializeOwned + Default>(stored: &str) -> T {
+            serde_json::from_str(stored).unwrap_or_default()
+        }
+        match kind {
+            IntentKind::Push => Self::Push(read(stored)),
+            IntentKind::Review => Self::Review(read(stored)),
+            IntentKind::Answer => Self::Answer(read(stored)),
+            IntentKind::Note => Self::Note(read(stored)),
+            IntentKind::Ask => Self::Ask(read(stored)),
+        }
     }
 
     pub(crate) fn kind(&self) -> IntentKind {

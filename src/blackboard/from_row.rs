@@ -178,12 +178,10 @@ pub(super) fn rejection(row: &Row<'_>) -> sql::Result<Rejection> {
 
 /// The payload of an intent, by its kind.
 pub(super) fn payload(row: &Row<'_>) -> sql::Result<Payload> {
-    Payload::read(row.get("kind")?, &row.get::<String>("payload")?).map_err(|error| {
-        sql::Error::Unreadable {
-            column: "payload".to_owned(),
-            problem: Box::new(error),
-        }
-    })
+    Ok(Payload::read(
+        row.get("kind")?,
+        &row.get::<String>("payload")?,
+    ))
 }
 
 /// Metadata of somebody else's: SQLite takes some JSON that we can't hold (1e999, half a surrogate pair, a very deep

@@ -79,6 +79,11 @@ pub(crate) fn identify(path: &Path, conn: &Connection) -> Result<()> {
     }
 }
 
+/// Whether an older version of remand wrote it.
+pub(crate) fn is_older(conn: &Connection) -> Result<bool> {
+    Ok(application(conn)? == APPLICATION_ID && version(conn)? < NEWEST)
+}
+
 pub(crate) struct Plan<'a> {
     pub(crate) schema: &'a str,
     pub(crate) newest: i64,

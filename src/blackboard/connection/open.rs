@@ -66,12 +66,17 @@ pub(crate) fn copy(path: &Path, now: Time) -> Result<Connection> {
     if !path.exists() {
         return empty(now);
     }
-    let mut memory = Connection::new(rusqlite::Connection::open_in_memory()?);
     let original = connect(
         path,
         &absolute(path)?,
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
+    migrated_copy(path, &original, now)
+}
+
+/// Copies an open blackboard into memory and migrates the copy.
+pub(crate) fn migrated_copy(path: &Path, original: &Connection, now: Time) -> Result<Connection> {
+    let mut memory = Connection::new(rusqlite::Connection::open_in_memory()?);
     // All pages in one step: others may write meanwhile, and a copy in several would begin again each time.
     let copied = Backup::new(original.sqlite(), memory.sqlite_mut())
         .and_then(|backup| backup.run_to_completion(i32::MAX, Duration::ZERO, None));

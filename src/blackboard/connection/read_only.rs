@@ -7,12 +7,16 @@ use rusqlite::config::DbConfig;
 use rusqlite::{ErrorCode, OpenFlags};
 
 use super::migrate;
-use super::open::{absolute, connect, refused};
+use super::open::{absolute, connect, migrated_copy, refused};
 use crate::blackboard::Result;
 use crate::blackboard::sql::{Begin, Connection};
+use crate::clock::Time;
 
 pub(crate) struct ReadOnlyDb {
+    path: PathBuf,
     conn: Connection,
+    /// What is read of one that an older version left: queries are about the newest schema.
+    migrated: Option<Connection>,
 }
 
 /// What a check with a limit found.
@@ -37,7 +41,11 @@ impl ReadOnlyDb {
             alone(path)?
         };
         migrate::identify(path, &conn)?;
-        Ok(Self { conn })
+        Ok(Self {
+            path: path.to_owned(),
+            conn,
+            migrated: None,
+        })
     }
 
     /// For one who copies it whole.
@@ -47,7 +55,15 @@ impl ReadOnlyDb {
 
     /// One consistent look.
     pub(crate) fn read<T>(&mut self, look: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let tx = self.conn.begin(Begin::Read)?;
+        if self.migrated.is_none() && migrate::is_older(&self.conn)? {
+            let copy = migrated_copy(&self.path, &self.conn, Time::from_millis(0))?;
+            self.migrated = Some(copy);
+        }
+        let tx = self
+            .migrated
+            .as_mut()
+            .unwrap_or(&mut self.conn)
+            .begin(Begin::Read)?;
         let value = look(&tx)?;
         tx.roll_back()?;
         Ok(value)
