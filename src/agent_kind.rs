@@ -3,7 +3,7 @@
 use crate::closed_enum::closed_enum;
 
 closed_enum! {
-    /// How remand talks to an agent.
+    /// The protocol between remand and an agent.
     "kind" AgentKind {
         Command = "command",
         Claude = "claude",

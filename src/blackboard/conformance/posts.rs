@@ -1,4 +1,4 @@
-//! What is going to be done outside: intended once, claimed by one, ended once.
+//! Effects outside of remand: intended once, claimed by one process, ended once.
 
 use std::time::Duration;
 

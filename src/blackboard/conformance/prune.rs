@@ -1,4 +1,4 @@
-//! What goes when a change is pruned, and what stays.
+//! Rows that a prune deletes, and rows that stay.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

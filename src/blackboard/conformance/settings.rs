@@ -1,4 +1,4 @@
-//! What is in force: the configuration, the bounds of a project, the settings of git, and who stopped what.
+//! Settings in force: the configuration, the bounds of a project, trusted git settings, and stops.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What people and the loops look at: counts, lookups, runs, spend.
+//! Read-only views: counts, lookups, runs, spend.
 
 use std::time::Duration;
 

@@ -79,7 +79,7 @@ pub(crate) fn identify(path: &Path, conn: &Connection) -> Result<()> {
     }
 }
 
-/// Whether an older version of remand wrote it.
+/// Returns true for a blackboard that an older version of remand wrote.
 pub(crate) fn is_older(conn: &Connection) -> Result<bool> {
     Ok(application(conn)? == APPLICATION_ID && version(conn)? < NEWEST)
 }
