@@ -121,7 +121,8 @@ struct Pauses {
     waited: Duration,
 }
 
-const HINT_BOUND: Duration = Duration::from_secs(2);
+/// Longer than a slow disk takes to sync a commit: one that shows later is found only by the look that is taken anyway.
+const HINT_BOUND: Duration = Duration::from_secs(9);
 
 impl Pauses {
     fn none() -> Self {
@@ -145,8 +146,8 @@ impl Pauses {
     fn passed(&mut self) {
         let Some(pause) = self.next else { return };
         self.waited += pause;
-        self.next = (self.waited < HINT_BOUND)
-            .then(|| pause.saturating_mul(2).min(Duration::from_millis(250)));
+        self.next =
+            (self.waited < HINT_BOUND).then(|| pause.saturating_mul(2).min(Duration::from_secs(1)));
     }
 }
 
