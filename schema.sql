@@ -1,14 +1,14 @@
--- The blackboard. All that remand knows is in these tables; anyone may read them with `sqlite3`, and may
--- append to `events` by hand:
+-- The blackboard: all state of remand. Anyone may read these tables with `sqlite3`, and may append to
+-- `events` by hand. This is a rejection like any other:
 --
 --   INSERT INTO events (event_type, target_type, target_id, summary)
 --   VALUES ('work_rejected', 'change', 'c1', 'the retry loop never ends when the server answers 503');
 --
--- is a rejection like any other. Times are UTC text that sorts: 2026-11-16T02:29:53.123Z.
+-- Times are UTC, as text that sorts: 2026-11-16T02:29:53.123Z.
 -- Ids: c1 change, w1 work item, j1 rejection, r1 run, v1 review, f1 finding.
 --
--- This file is the newest schema, for a new blackboard. An older one gets here by the numbered steps in
--- src/blackboard/migrations/.
+-- This file is the newest schema, for new blackboards. Older ones are brought to it by the numbered steps
+-- in src/blackboard/migrations/.
 
 CREATE TABLE counters (
     name  TEXT PRIMARY KEY,
@@ -23,45 +23,46 @@ CREATE TABLE migrations (
 
 CREATE TABLE projects (
     project_id     TEXT PRIMARY KEY CHECK (project_id <> ''),
-    path           TEXT NOT NULL UNIQUE,           -- the main checkout
-    common_dir     TEXT NOT NULL UNIQUE,           -- its .git, which all worktrees share
+    path           TEXT NOT NULL UNIQUE,           -- main checkout
+    common_dir     TEXT NOT NULL UNIQUE,           -- .git of the main checkout, shared by all worktrees
     repo           TEXT,                           -- owner/name on the forge
-    remote_url     TEXT,                           -- the URL that is pushed to, pinned when the project was added
+    remote_url     TEXT,                           -- URL for pushes, pinned when the project was added
     default_branch TEXT NOT NULL,
-    shadow         INTEGER NOT NULL DEFAULT 0 CHECK (shadow IN (0, 1)), -- as the configuration says
+    shadow         INTEGER NOT NULL DEFAULT 0 CHECK (shadow IN (0, 1)), -- from the configuration
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
-    max_fix_cycles INTEGER CHECK (max_fix_cycles >= 0), -- as the configuration says; null: it was not read since the project was added
-    max_fix_cycles_from TEXT,                      -- the setting that says so
-    shadow_mode    TEXT CHECK (shadow_mode IN ('review', 'dry')) -- with shadow; null: dry
+    max_fix_cycles INTEGER CHECK (max_fix_cycles >= 0), -- from the configuration; null: not read since the project was added
+    max_fix_cycles_from TEXT,                      -- key of that setting
+    shadow_mode    TEXT CHECK (shadow_mode IN ('review', 'dry')), -- mode for shadow; null: dry
+    removed_at     TEXT CHECK (removed_at GLOB '????-??-??T??:??:??.???Z') -- time of removal by a person; the row stays for its history
 ) STRICT;
 
 -- The configuration in force in the daemon. One row, written by `remand run`.
 CREATE TABLE configuration (
     id             INTEGER PRIMARY KEY CHECK (id = 1),
-    holder         TEXT NOT NULL,                  -- boot id, pid, start time of the daemon
-    file           TEXT,                           -- the config file; null: none
-    hash           TEXT NOT NULL,                  -- of the config file, the evaluators and the prompts, as they were loaded
-    settings       TEXT NOT NULL CHECK (json_valid(settings) AND json_type(settings) = 'object'), -- every key, its value as TOML
+    holder         TEXT NOT NULL,                  -- boot id, pid and start time of the daemon
+    file           TEXT,                           -- config file; null: none
+    hash           TEXT NOT NULL,                  -- hash of config file, evaluators and prompts as loaded
+    settings       TEXT NOT NULL CHECK (json_valid(settings) AND json_type(settings) = 'object'), -- all keys, with values as TOML
     in_force_since TEXT NOT NULL CHECK (in_force_since GLOB '????-??-??T??:??:??.???Z'),
-    changed_hash   TEXT,                           -- of the files as they are now, when that is not in force; null: it is
+    changed_hash   TEXT,                           -- hash of the present files if they are not in force; null: they are
     changed_kind   TEXT CHECK (changed_kind IN ('invalid', 'needs_reload')),
     changed_reason TEXT,
     changed_since  TEXT CHECK (changed_since GLOB '????-??-??T??:??:??.???Z'),
-    requested      INTEGER NOT NULL DEFAULT 0,     -- the event of the newest `remand reload`
-    answered       INTEGER NOT NULL DEFAULT 0,     -- the newest one that the daemon answered, and with which event
+    requested      INTEGER NOT NULL DEFAULT 0,     -- event of the newest `remand reload`
+    answered       INTEGER NOT NULL DEFAULT 0,     -- newest request that the daemon answered, with `answer_event`
     answer_event   INTEGER,
     CHECK ((changed_hash IS NULL) = (changed_kind IS NULL)),
     CHECK ((changed_hash IS NULL) = (changed_reason IS NULL)),
     CHECK ((changed_hash IS NULL) = (changed_since IS NULL))
 ) STRICT;
 
--- `remand stop`, until `remand start`: nothing is run, pushed or posted.
+-- Stops in force, from `remand stop` to `remand start`: nothing is run, pushed or posted.
 CREATE TABLE stops (
     project_id TEXT REFERENCES projects (project_id), -- null: everything
     stopped_by TEXT NOT NULL CHECK (stopped_by <> ''),
     stopped_at TEXT NOT NULL CHECK (stopped_at GLOB '????-??-??T??:??:??.???Z'),
     reason     TEXT,
-    at_once    INTEGER NOT NULL CHECK (at_once IN (0, 1))  -- agents at work are ended; 0: they may finish
+    at_once    INTEGER NOT NULL CHECK (at_once IN (0, 1))  -- 1: running agents are ended; 0: they may finish
 ) STRICT;
 
 CREATE UNIQUE INDEX stops_one_each ON stops (coalesce(project_id, ''));
@@ -71,8 +72,8 @@ CREATE TABLE changes (
     project_id     TEXT NOT NULL REFERENCES projects (project_id),
     title          TEXT NOT NULL,
     branch         TEXT NOT NULL,
-    base           TEXT NOT NULL,                  -- the branch that the work goes into
-    head           TEXT NOT NULL,                  -- the commit that we expect on the branch
+    base           TEXT NOT NULL,                  -- branch that the work will be merged into
+    head           TEXT NOT NULL,                  -- commit expected at the tip of the branch
     worktree       TEXT NOT NULL,
     host           TEXT NOT NULL,
     pr_number      INTEGER CHECK (pr_number > 0),
@@ -85,45 +86,45 @@ CREATE TABLE changes (
         'awaiting_pr_feedback', 'ready_for_human_review', 'approved')),
     on_max_cycles  TEXT NOT NULL DEFAULT 'escalate' CHECK (on_max_cycles IN ('escalate', 'pr_anyway')),
     fix_cycle      INTEGER NOT NULL DEFAULT 0 CHECK (fix_cycle >= 0),   -- fixes done in this round
-    max_fix_cycles INTEGER NOT NULL CHECK (max_fix_cycles >= 0), -- what holds: its own or the project's number, and what was added
-    total_fixes    INTEGER NOT NULL DEFAULT 0 CHECK (total_fixes >= 0), -- fixes done ever: never resets
+    max_fix_cycles INTEGER NOT NULL CHECK (max_fix_cycles >= 0), -- limit in force: its own or the project's number, plus additions
+    total_fixes    INTEGER NOT NULL DEFAULT 0 CHECK (total_fixes >= 0), -- all fixes: never resets
     max_total_fixes INTEGER NOT NULL CHECK (max_total_fixes >= 0),
-    run_ms         INTEGER NOT NULL DEFAULT 0 CHECK (run_ms >= 0),      -- the agents' time, summed
+    run_ms         INTEGER NOT NULL DEFAULT 0 CHECK (run_ms >= 0),      -- total time of agents
     max_run_ms     INTEGER NOT NULL CHECK (max_run_ms > 0),
     tokens         INTEGER NOT NULL DEFAULT 0 CHECK (tokens >= 0),
-    max_tokens     INTEGER CHECK (max_tokens > 0),                      -- null: no bound
+    max_tokens     INTEGER CHECK (max_tokens > 0),                      -- null: unlimited
     cost_micros    INTEGER NOT NULL DEFAULT 0 CHECK (cost_micros >= 0), -- millionths of a dollar
     max_cost_micros INTEGER CHECK (max_cost_micros > 0),
-    paused_by_person INTEGER NOT NULL DEFAULT 0 CHECK (paused_by_person IN (0, 1)), -- a person's word
-    paused_by_rules INTEGER NOT NULL DEFAULT 0 CHECK (paused_by_rules IN (0, 1)),   -- the project's rules no longer take its PR
-    stopped        INTEGER NOT NULL DEFAULT 0 CHECK (stopped IN (0, 1)), -- a row of `stops` is for it
-    shadow_word    INTEGER CHECK (shadow_word IN (0, 1)),                -- a person's word; null: the project's counts
-    shadow         INTEGER NOT NULL DEFAULT 0 CHECK (shadow IN (0, 1)),  -- what comes of both: only looked at, nothing is done
+    paused_by_person INTEGER NOT NULL DEFAULT 0 CHECK (paused_by_person IN (0, 1)), -- by a person
+    paused_by_rules INTEGER NOT NULL DEFAULT 0 CHECK (paused_by_rules IN (0, 1)),   -- the project's rules no longer select its PR
+    stopped        INTEGER NOT NULL DEFAULT 0 CHECK (stopped IN (0, 1)), -- a row of `stops` applies to it
+    shadow_word    INTEGER CHECK (shadow_word IN (0, 1)),                -- a person's decision; null: the project's applies
+    shadow         INTEGER NOT NULL DEFAULT 0 CHECK (shadow IN (0, 1)),  -- result of both: only observed, nothing is done
     paused         INTEGER NOT NULL GENERATED ALWAYS AS (paused_by_person OR paused_by_rules OR stopped OR shadow) VIRTUAL,
-    held_until     TEXT CHECK (held_until GLOB '????-??-??T??:??:??.???Z'), -- the environment's, with its end
+    held_until     TEXT CHECK (held_until GLOB '????-??-??T??:??:??.???Z'), -- end of a hold by the environment
     hold_reason    TEXT,
-    holds          INTEGER NOT NULL DEFAULT 0 CHECK (holds >= 0),       -- holds in a row: the back-off grows
+    holds          INTEGER NOT NULL DEFAULT 0 CHECK (holds >= 0),       -- consecutive holds, for the back-off
     final_verdict  TEXT CHECK (final_verdict IN ('APPROVED', 'CHANGES_REQUESTED', 'MAX_CYCLES_REACHED', 'NEEDS_DISCUSSION')),
     human_review_required INTEGER NOT NULL DEFAULT 0 CHECK (human_review_required IN (0, 1)),
-    decision       TEXT,                           -- the one thing for a person to decide
+    decision       TEXT,                           -- the one thing that a person has to decide
     implementation_item_id TEXT,
-    adopted_by     TEXT CHECK (adopted_by IN ('watch', 'discovery')),   -- how a PR came here
-    own_worktree   INTEGER NOT NULL DEFAULT 0 CHECK (own_worktree IN (0, 1)), -- made by remand, which may make it again
-    setup_done     TEXT,                           -- what the worktree's set-up was last run for
-    auto_fix       INTEGER NOT NULL DEFAULT 1 CHECK (auto_fix IN (0, 1)), -- 0: a person took a fix of ours back
-    progress_since TEXT,                           -- reviews before this do not count as "no progress": a person spoke
+    adopted_by     TEXT CHECK (adopted_by IN ('watch', 'discovery')),   -- origin of the PR
+    own_worktree   INTEGER NOT NULL DEFAULT 0 CHECK (own_worktree IN (0, 1)), -- created by remand, which may create it again
+    setup_done     TEXT,                           -- key of the last completed set-up of the worktree
+    auto_fix       INTEGER NOT NULL DEFAULT 1 CHECK (auto_fix IN (0, 1)), -- 0: a person reverted one of our fixes
+    progress_since TEXT,                           -- time of a person's decision: earlier reviews do not count as "no progress"
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
     updated_at     TEXT NOT NULL CHECK (updated_at GLOB '????-??-??T??:??:??.???Z'),
-    held_at        TEXT CHECK (held_at GLOB '????-??-??T??:??:??.???Z'), -- when the last hold began: in the future, if the clock was set back
-    last_hold      TEXT,                           -- the kind of the last hold by a step of remand's own
-    hold_repeats   INTEGER NOT NULL DEFAULT 0 CHECK (hold_repeats >= 0), -- how often in a row, with nothing changed in between
-    first_hold_at  TEXT,                           -- time of the first of them
-    own_max_fix_cycles INTEGER CHECK (own_max_fix_cycles >= 0), -- a person's number for this change; null: the project's counts
-    added_fix_cycles INTEGER NOT NULL DEFAULT 0 CHECK (added_fix_cycles >= 0), -- what a person added to either
-    gate_leftovers TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gate_leftovers)), -- untracked files that passing gates left in a worktree of the user's
-    shadow_mode    TEXT CHECK (shadow_mode IN ('review', 'dry')), -- a person's, with shadow_word; null: dry
-    detached       INTEGER NOT NULL DEFAULT 0 CHECK (detached IN (0, 1)), -- HEAD of a worktree of remand's own is on no branch; refs/remand/change/ID keeps its commits
-    decision_commands TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(decision_commands)), -- the commands in `decision`, likeliest first
+    held_at        TEXT CHECK (held_at GLOB '????-??-??T??:??:??.???Z'), -- start of the last hold: in the future if the clock was set back
+    last_hold      TEXT,                           -- kind of the last hold by one of remand's own steps
+    hold_repeats   INTEGER NOT NULL DEFAULT 0 CHECK (hold_repeats >= 0), -- consecutive occurrences, with no change in between
+    first_hold_at  TEXT,                           -- time of the first one
+    own_max_fix_cycles INTEGER CHECK (own_max_fix_cycles >= 0), -- limit set by a person for this change; null: the project's applies
+    added_fix_cycles INTEGER NOT NULL DEFAULT 0 CHECK (added_fix_cycles >= 0), -- added by a person to either limit
+    gate_leftovers TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(gate_leftovers)), -- untracked files that passing gates left in the user's worktree
+    shadow_mode    TEXT CHECK (shadow_mode IN ('review', 'dry')), -- mode for shadow_word; null: dry
+    detached       INTEGER NOT NULL DEFAULT 0 CHECK (detached IN (0, 1)), -- HEAD of a worktree created by remand is detached; refs/remand/change/ID keeps its commits
+    decision_commands TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(decision_commands)), -- commands in `decision`, most likely first
     hold_kind      TEXT CHECK (hold_kind IN (
         'environment', 'configuration', 'no_agent', 'git_limit', 'git_lock', 'gate_ended', 'pr_unreadable')), -- null: not held, or held by version 1
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
@@ -137,29 +138,29 @@ CREATE UNIQUE INDEX changes_one_live_per_branch ON changes (project_id, branch) 
 CREATE UNIQUE INDEX changes_one_live_per_pull ON changes (project_id, pr_number)
     WHERE pr_number IS NOT NULL AND state NOT IN ('merged', 'closed');
 CREATE INDEX changes_attached ON changes (change_id) WHERE own_worktree = 1 AND detached = 0;
--- Also those that are over: a pull request may have been watched before.
+-- Includes ended changes: a pull request may have been watched before.
 CREATE INDEX changes_by_pull ON changes (project_id, pr_number) WHERE pr_number IS NOT NULL;
 CREATE INDEX changes_held ON changes (held_until) WHERE held_until IS NOT NULL;
 CREATE INDEX changes_shadow ON changes (change_id) WHERE shadow;
 CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 'closed');
 
--- Facts, appended, never changed. A person needs to give only event_type, target_type, target_id, summary.
--- Keys of `metadata` (JSON), `?`: not always there. Keys may be added, none is renamed or removed.
+-- Events: facts, appended and never changed. Only event_type, target_type, target_id and summary are required.
+-- Keys of `metadata` (JSON); `?` marks optional ones. Keys may be added, none is renamed or removed.
 --   work_created       {source, item_id, idempotency_key?, again?}
---                        again: it had ended and was reopened
+--                        again: the item had ended and was reopened
 --   work_claimed       {item_id, source, epoch, attempt, holder}
 --   work_completed     {item_id, source}
 --   work_failed        {item_id, source, reason, wip}
 --   work_cancelled     {item_id, reason}
 --   work_rejected      {verdict, head, body, raw_verdict?, review_id?, item_id?, findings?, feedback?, left_out?,
 --                       left_out_feedback?, said?, supersedes?, supersedes_to?, gate?, base?, begins_round?}
---                        a bare one (by hand, by another program) may have none: its summary is the feedback.
---                        raw_verdict: what the review itself says; findings: [{id?, severity, category, path, line, line_end?, title?,
+--                        all are optional (by hand, by another program): without them the summary is the feedback.
+--                        raw_verdict: verdict as the reviewer gave it; findings: [{id?, severity, category, path, line, line_end?, title?,
 --                        text, failure?, suggestion, raised_by, first_review?, context?, feedback_id?, forge_id?}]; feedback: ids of the
---                        comments in it; left_out: how many found no room in it; supersedes: it stands for all older rejections, up to
---                        the event supersedes_to; gate: {command, status}, red on the head and not on the base
+--                        comments in it; left_out: number of comments that did not fit; supersedes: it replaces all older rejections,
+--                        up to the event supersedes_to; gate: {command, status}, which fails on the head and not on the base
 --   work_approved      {verdict, head, base, raw_verdict?, review_id?, item_id?, feedback_id?, not_raised_again?}
---                        not_raised_again: ids of the findings that it closes
+--                        not_raised_again: ids of the findings that the review closes
 --   fix_created        {item_id, rejections, fix_cycle, max_fix_cycles, context}
 --                        context: [{rejection_id, by, summary, findings, severity, paths}], one per rejection
 --   fix_committed      {item_id, head_before, head_after, commits, files, fix_cycle, answers, more?}
@@ -171,24 +172,24 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   review_unclear     {item_id, run_id, reason, missing}
 --   edits_undone       {wip, run_id?, moved_aside?, paths?, more?, to?}
 --   permission_denied  {run_id, denied, more?}
---                        what an agent wanted to do and its own rules did not allow
+--                        actions of an agent that its own rules denied
 --   checkout_changed   {run_id, what, more?}
 --   head_moved         {from, to, wip?}
 --   escalated          {reason, decide, commands, from, bound, item_id}
---                        commands: those in decide, likeliest first; bound: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size; item_id: what failed
+--                        commands: those in decide, most likely first; bound: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size; item_id: the failed item
 --   instructed         {action, text, by, added?, at_once?}
 --                        action: retry, refine, approve, verdict, cancel, pause, resume, post, comment, budget, max_fix_cycles, shadow,
---                        accept_git_settings, reload, stop, start; added (of budget): {fixes, run_ms, tokens, cost_micros}
+--                        accept_git_settings, reload, stop, start, remove_project; added (for budget): {fixes, run_ms, tokens, cost_micros}
 --   shadowed           {item_id, source, change_id, agent, model, trouble, worktree?, prompt?, prompt_bytes?,
 --                       tokens?, cost_micros?, run_ms?, basis?, run_id?, head?, base?, verdict?, summary?, findings?}
---                        what would have run, with its prompt and estimated cost; or a review that was made in shadow
+--                        a run that would have started, with its prompt and estimated cost; or a review made in shadow mode
 --   state_changed      {from, to, on}
 --   run_started        {run_id, item_id, epoch, agent, session, head_before, guidance, part, feedback, plan}
 --                        feedback: {in_prompt, later}; plan: {folder, reason, folders, unread}, or null
 --   run_finished       {run_id, ended, status, signal, elapsed_ms, wip}
 --   run_lost           {run_id, wip, item_id?, lost_in_a_row?}
 --   worktree_made      {path, branch, head, restored}
---                        restored: it had been made before, and vanished
+--                        restored: the worktree had existed before, and was missing
 --   setup_run          {place, path, command, result, status, elapsed_ms}
 --                        place: worktree|checkout; result: done|failed|timed_out|not_started
 --   gate_failed        {run_id, command, status, round, output}
@@ -205,14 +206,14 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   skipped            {reason, code?, event_id?, item_id?, run_id?, feedback_id?, key?, result?, line?, text?,
 --                       pull?, issue?, url?, bound?, wip?, plan?, left_out?, more?, until?, deadline?, stored?,
 --                       kind?, cause?, request?}
---                        something was not done; code says which kind of thing, reason says why in words
+--                        an action that was not taken; code is the kind of reason, reason describes it
 --   pruned             {changes, title, branch, project_id, pr_number, state, head, ended_at, events, items,
 --                       rejections, reviews, findings, feedback, intents, messages, notifications, runs, more?}
 --   reloaded           {config, kept, cause, request, changed, files, weaker, more?}
---                        changed: [{key, from, to}]; weaker: safeguards that it drops; cause: noticed|signal|request. A file that was
---                        not applied is a `skipped` of the blackboard
+--                        changed: [{key, from, to}]; weaker: safeguards that it removes; cause: noticed|signal|request. A file that
+--                        was not applied is a `skipped` event of the blackboard
 --   daemon_ended       {cause, pid, silent_since, runs}
---                        the daemon before this one did not stop in order
+--                        the previous daemon did not shut down cleanly
 CREATE TABLE events (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     timestamp   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
@@ -225,7 +226,7 @@ CREATE TABLE events (
     change_id   TEXT REFERENCES changes (change_id),
     summary     TEXT NOT NULL,
     metadata    TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata) AND json_type(metadata) = 'object'),
-    -- An event can't be taken back: one that is too big to be read would stand in everybody's way for ever.
+    -- An event cannot be withdrawn: one that is too large to be read would block everything forever.
     CHECK (length(CAST(summary AS BLOB)) + length(CAST(metadata AS BLOB)) <= 16000000)
 ) STRICT;
 
@@ -233,7 +234,7 @@ CREATE INDEX events_by_type ON events (event_type, id);
 CREATE INDEX events_by_change ON events (change_id, id) WHERE change_id IS NOT NULL;
 CREATE INDEX events_by_target ON events (target_type, target_id, id);
 
--- A trigger and not a CHECK, since the list grows with versions, and for the message's sake.
+-- A trigger and not a CHECK, since the list grows with versions, and for a helpful message.
 CREATE TRIGGER events_known_type BEFORE INSERT ON events
 WHEN NEW.event_type NOT IN (
     'work_created', 'work_claimed', 'work_completed', 'work_failed', 'work_cancelled', 'work_rejected',
@@ -251,7 +252,7 @@ BEGIN
     SELECT RAISE(ABORT, 'events are facts: append another one, never change one');
 END;
 
--- Only `remand prune` deletes, and says so in its own transaction by a row in counters.
+-- Only `remand prune` deletes events; it marks its transaction by a row in counters.
 CREATE TRIGGER events_never_vanish BEFORE DELETE ON events
 WHEN NOT EXISTS (SELECT 1 FROM counters WHERE name = 'pruning')
 BEGIN
@@ -262,7 +263,7 @@ CREATE TABLE work_items (
     item_id      TEXT PRIMARY KEY,
     project_id   TEXT NOT NULL REFERENCES projects (project_id),
     change_id    TEXT REFERENCES changes (change_id),
-    rejection_id TEXT,                             -- the newest rejection in a review_fix
+    rejection_id TEXT,                             -- newest rejection of a review_fix
     title        TEXT NOT NULL,
     description  TEXT NOT NULL DEFAULT '',
     source       TEXT NOT NULL CHECK (source IN (
@@ -275,16 +276,16 @@ CREATE TABLE work_items (
     fix_cycle    INTEGER NOT NULL DEFAULT 0 CHECK (fix_cycle >= 0),
     host         TEXT,
     worktree     TEXT,
-    claimed_by   TEXT,                             -- boot id, pid, start time of the process that holds the lease
-    epoch        INTEGER NOT NULL DEFAULT 0 CHECK (epoch >= 0),   -- rises with every claim and fences all writes
-    attempt      INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0), -- what failures spend; a restart gives it back
+    claimed_by   TEXT,                             -- boot id, pid and start time of the process that holds the lease
+    epoch        INTEGER NOT NULL DEFAULT 0 CHECK (epoch >= 0),   -- incremented by every claim; fences all writes
+    attempt      INTEGER NOT NULL DEFAULT 0 CHECK (attempt >= 0), -- number of attempts; one interrupted by a restart does not count
     lease_expires_at TEXT CHECK (lease_expires_at GLOB '????-??-??T??:??:??.???Z'),
     not_before   TEXT CHECK (not_before GLOB '????-??-??T??:??:??.???Z'),
     created_at   TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
     completed_at TEXT CHECK (completed_at GLOB '????-??-??T??:??:??.???Z'),
     failure_reason TEXT,
     gate_rounds  INTEGER NOT NULL DEFAULT 0 CHECK (gate_rounds >= 0),
-    lost_runs    INTEGER NOT NULL DEFAULT 0 CHECK (lost_runs >= 0),   -- in a row
+    lost_runs    INTEGER NOT NULL DEFAULT 0 CHECK (lost_runs >= 0),   -- consecutive
     asked_again  INTEGER NOT NULL DEFAULT 0 CHECK (asked_again IN (0, 1)),
     metadata     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(metadata) AND json_type(metadata) = 'object'),
     CHECK ((status = 'claimed') = (claimed_by IS NOT NULL)),
@@ -295,8 +296,8 @@ CREATE TABLE work_items (
     CHECK ((source = 'review_fix') = (rejection_id IS NOT NULL))
 ) STRICT;
 
--- What is not due yet stays out of the ready index: delayed rows of high priority would be stepped over by every claim.
--- Ids are numbers behind a letter: w9 comes before w10.
+-- Items that are not due yet are not in the ready index: every claim would have to skip delayed rows of high priority.
+-- Ids are numbers after a letter: w9 comes before w10.
 CREATE INDEX items_ready ON work_items (source, priority, created_at, length(item_id), item_id)
     WHERE status = 'available' AND not_before IS NULL;
 CREATE INDEX items_delayed ON work_items (not_before) WHERE status = 'available' AND not_before IS NOT NULL;
@@ -320,7 +321,7 @@ CREATE TABLE rejections (
     reason       TEXT,
     ended_by     TEXT CHECK (ended_by IN (
         'superseded', 'needs_person', 'bound_passed', 'not_runnable', 'approved', 'cancelled', 'head_moved',
-        'pr_closed', 'pr_merged', 'pushed_while_closed', 'dismissed', 'change_over')), -- of one that is superseded, escalated or skipped
+        'pr_closed', 'pr_merged', 'pushed_while_closed', 'dismissed', 'change_over')), -- set if superseded, escalated or skipped
     CHECK (state NOT IN ('in_fix', 'fixed') OR item_id IS NOT NULL),
     CHECK (state NOT IN ('superseded', 'escalated', 'skipped') OR reason IS NOT NULL)
 ) STRICT;
@@ -338,10 +339,10 @@ CREATE TABLE runs (
     agent       TEXT NOT NULL,
     model       TEXT,
     session     TEXT,
-    pid         INTEGER,                           -- the shim's, with its start time and boot id
+    pid         INTEGER,                           -- pid of the shim, with its start time and boot id
     start_time  INTEGER,
     boot_id     TEXT,
-    dir         TEXT NOT NULL,                     -- prompt, output and exit.json
+    dir         TEXT NOT NULL,                     -- directory with prompt, output and exit.json
     head_before TEXT NOT NULL,
     head_after  TEXT,
     started_at  TEXT NOT NULL CHECK (started_at GLOB '????-??-??T??:??:??.???Z'),
@@ -351,12 +352,12 @@ CREATE TABLE runs (
     signal      INTEGER,
     gates       TEXT CHECK (gates IN ('green', 'red')),
     gate_output TEXT,
-    rebased_onto TEXT,                             -- the remote had moved: where its commits were replayed
-    refused     TEXT,                              -- why its work is not used, once that was judged
+    rebased_onto TEXT,                             -- commit onto which its commits were replayed, because the remote had moved
+    refused     TEXT,                              -- reason why its work is not used, once that was decided
     discarded   INTEGER NOT NULL DEFAULT 0 CHECK (discarded IN (0, 1)), -- its work is on a wip ref, not on the branch
     tokens      INTEGER,
     cost_micros INTEGER,
-    gate_rules  TEXT,                              -- the gates that `gates` is the result of, as JSON
+    gate_rules  TEXT,                              -- gates that produced the result in `gates`, as JSON
     CHECK ((ended_at IS NULL) = (ended IS NULL)),
     CHECK (head_after IS NULL OR ended = 'agent'),
     CHECK (gates IS NULL OR head_after IS NOT NULL)
@@ -368,53 +369,53 @@ CREATE INDEX runs_by_agent ON runs (agent, started_at);
 CREATE INDEX runs_by_end ON runs (ended_at, cost_micros) WHERE cost_micros IS NOT NULL;
 CREATE UNIQUE INDEX runs_one_open_per_worktree ON runs (worktree) WHERE ended_at IS NULL;
 
--- The feedback that the prompt of a run holds, and how much of it. What does not fit goes into another run of the same
--- fix. Every piece is listed, also one for which there was no room (start_byte = end_byte).
+-- Feedback in the prompt of a run, and how much of it. Feedback that does not fit goes into another run of the same
+-- fix. Every piece is listed, even one that did not fit (start_byte = end_byte).
 CREATE TABLE run_feedback (
     run_id       TEXT NOT NULL REFERENCES runs (run_id),
     piece        TEXT NOT NULL CHECK (piece <> ''), -- j2: the text of a rejection; j2.3: its third finding; g7: a comment; f4: an open finding
-    rejection_id TEXT,                             -- the rejection that it belongs to
-    finding_id   TEXT,                             -- the finding that it is
-    start_byte   INTEGER NOT NULL CHECK (start_byte >= 0), -- of its cleaned text; earlier runs were told what is before
+    rejection_id TEXT,                             -- rejection that it belongs to
+    finding_id   TEXT,                             -- finding, if it is one
+    start_byte   INTEGER NOT NULL CHECK (start_byte >= 0), -- offset in the sanitized text; earlier runs were given the part before
     end_byte     INTEGER NOT NULL CHECK (end_byte >= start_byte),
     total_bytes  INTEGER NOT NULL CHECK (total_bytes >= end_byte),
     PRIMARY KEY (run_id, piece)
 ) STRICT, WITHOUT ROWID;
 
--- What would have run for changes in shadow, an item each. What it would have cost is estimated; null: it can't be told.
+-- Runs that would have started for changes in shadow mode, one per item. The cost is estimated; null: unknown.
 CREATE TABLE shadows (
     item_id      TEXT PRIMARY KEY REFERENCES work_items (item_id),
     change_id    TEXT NOT NULL REFERENCES changes (change_id),
     agent        TEXT,                             -- null: none is configured
     model        TEXT,
     worktree     TEXT NOT NULL,
-    prompt       TEXT,                             -- the file with its prompt; null: see trouble
+    prompt       TEXT,                             -- file with the prompt; null: see trouble
     prompt_bytes INTEGER,
-    trouble      TEXT,                             -- why there is no prompt
+    trouble      TEXT,                             -- reason why there is no prompt
     tokens       INTEGER,
     cost_micros  INTEGER,
     run_ms       INTEGER,
-    basis        TEXT NOT NULL,                    -- what the estimate is made from
+    basis        TEXT NOT NULL,                    -- data behind the estimate
     made_at      TEXT NOT NULL CHECK (made_at GLOB '????-??-??T??:??:??.???Z'),
     CHECK ((prompt IS NULL) = (trouble IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX shadows_by_change ON shadows (change_id);
 
--- Reviews of changes in shadow: stored, and nothing follows from them. One per item.
+-- Reviews of changes in shadow mode, one per item: stored, with no further effect.
 CREATE TABLE shadow_reviews (
     item_id      TEXT PRIMARY KEY REFERENCES work_items (item_id),
     change_id    TEXT NOT NULL REFERENCES changes (change_id),
     run_id       TEXT REFERENCES runs (run_id),    -- null: no agent ran
     agent        TEXT,
     model        TEXT,
-    head         TEXT NOT NULL,                    -- the commit that was reviewed
+    head         TEXT NOT NULL,                    -- reviewed commit
     base         TEXT,
     verdict      TEXT CHECK (verdict IN ('approved', 'changes_requested', 'needs_discussion', 'unclear')),
     summary      TEXT,
     body         TEXT,
     findings     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(findings) AND json_type(findings) = 'array'),
-    trouble      TEXT,                             -- why there is no review
+    trouble      TEXT,                             -- reason why there is no review
     made_at      TEXT NOT NULL CHECK (made_at GLOB '????-??-??T??:??:??.???Z'),
     CHECK ((verdict IS NULL) = (trouble IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
@@ -427,7 +428,7 @@ CREATE TABLE reviews (
     change_id   TEXT NOT NULL REFERENCES changes (change_id),
     item_id     TEXT NOT NULL UNIQUE REFERENCES work_items (item_id),
     cycle       INTEGER NOT NULL,
-    head        TEXT NOT NULL,                     -- the receipt: what the reviewer was given
+    head        TEXT NOT NULL,                     -- head to lines are the receipt: the input of the reviewer
     base        TEXT NOT NULL,
     tree        TEXT NOT NULL,
     files       TEXT NOT NULL CHECK (json_valid(files) AND json_type(files) = 'array'),
@@ -435,7 +436,7 @@ CREATE TABLE reviews (
     verdict     TEXT NOT NULL CHECK (verdict IN ('approved', 'changes_requested', 'needs_discussion', 'unclear')),
     raw_verdict TEXT CHECK (raw_verdict IN ('approved', 'changes_requested', 'needs_discussion', 'unclear')),
     dialect     TEXT NOT NULL,
-    reason      TEXT NOT NULL,                     -- why the text was read so
+    reason      TEXT NOT NULL,                     -- explanation of how the text was interpreted
     summary     TEXT,
     body        TEXT NOT NULL,
     blocking    TEXT NOT NULL CHECK (json_valid(blocking) AND json_type(blocking) = 'array'), -- fingerprints
@@ -458,23 +459,23 @@ CREATE TABLE findings (
     line_end     INTEGER,
     title        TEXT,
     text         TEXT NOT NULL,
-    failure      TEXT,                             -- the input or the sequence of events that makes it fail
+    failure      TEXT,                             -- input or sequence of events that makes the code fail
     suggestion   TEXT,
     raised_by    TEXT NOT NULL DEFAULT 'review' CHECK (raised_by IN ('review', 'person', 'check', 'analysis', 'message')),
     outcome      TEXT NOT NULL CHECK (outcome IN ('open', 'addressed', 'disputed', 'waived', 'resolved')),
-    note         TEXT,                             -- the fixer's reason, a person's word
-    first_review TEXT REFERENCES reviews (review_id), -- null: it is not from a review
+    note         TEXT,                             -- reason given by the fixing agent or by a person
+    first_review TEXT REFERENCES reviews (review_id), -- null: not from a review
     last_review  TEXT REFERENCES reviews (review_id),
-    resolution   TEXT CHECK (resolution IN ('judged', 'not_raised_again')), -- why it is resolved: by id, or a later review passed over it
+    resolution   TEXT CHECK (resolution IN ('judged', 'not_raised_again')), -- judged by id, or not raised again by a later review
     UNIQUE (change_id, fingerprint)
 ) STRICT;
 
--- Without these the removal of each review walks through all findings; so below.
+-- Without these indexes, deleting a review scans all findings. The same applies below.
 CREATE INDEX findings_by_first_review ON findings (first_review);
 CREATE INDEX findings_by_last_review ON findings (last_review);
 
--- What people and other programs say about a change. The text is as it was when it was taken in: an edit later does
--- not reach a prompt. On a PR `forge_id` is its kind and number there (`review:77`).
+-- Feedback by people and other programs on a change. The text is as it was when first read: a later edit does not
+-- reach a prompt. On a PR `forge_id` is its kind and number there (`review:77`).
 CREATE TABLE feedback (
     feedback_id TEXT PRIMARY KEY,
     change_id   TEXT NOT NULL REFERENCES changes (change_id),
@@ -486,23 +487,23 @@ CREATE TABLE feedback (
     is_person   INTEGER NOT NULL DEFAULT 1 CHECK (is_person IN (0, 1)),
     kind        TEXT NOT NULL CHECK (kind IN ('review', 'review_comment', 'issue_comment', 'person')),
     state       TEXT CHECK (state IN ('APPROVED', 'CHANGES_REQUESTED', 'COMMENTED', 'DISMISSED', 'PENDING')),
-    commit_sha  TEXT,                              -- what it is about
+    commit_sha  TEXT,                              -- commit that it is about
     path        TEXT,
     line        INTEGER,
     hunk        TEXT,
-    review      INTEGER,                           -- the forge's number of the review that a comment came with
+    review      INTEGER,                           -- number on the forge of the review that a comment belongs to
     in_reply_to INTEGER,
     url         TEXT,
     body        TEXT NOT NULL,
     created_at  TEXT,
-    updated_at  TEXT NOT NULL,                     -- as the forge had it when it was taken in
-    edited_at   TEXT,                              -- seen to have been edited since
+    updated_at  TEXT NOT NULL,                     -- time on the forge when it was first read
+    edited_at   TEXT,                              -- time of an edit that was noticed later
     taken_in    TEXT NOT NULL,
-    judged_at   TEXT,                              -- an evaluator has decided what comes of it
-    outcome     TEXT,                              -- a code: rejected, approved, context (for the next fix), ours, or why nothing
-    event_id    INTEGER REFERENCES events (id),    -- the event that it became
-    used_in     TEXT REFERENCES work_items (item_id), -- the fix that was given it
-    outcome_reason TEXT,                           -- the outcome in words, where there is more to say
+    judged_at   TEXT,                              -- time of the evaluator's decision
+    outcome     TEXT,                              -- code: rejected, approved, context (for the next fix), ours, or why it has no effect
+    event_id    INTEGER REFERENCES events (id),    -- event that it became
+    used_in     TEXT REFERENCES work_items (item_id), -- fix that was given it
+    outcome_reason TEXT,                           -- explanation of the outcome, if there is more to say
     UNIQUE (change_id, forge_id),
     CHECK ((judged_at IS NULL) = (outcome IS NULL))
 ) STRICT;
@@ -519,30 +520,30 @@ CREATE TABLE pulls (
     change_id   TEXT REFERENCES changes (change_id), -- null: not adopted
     title       TEXT NOT NULL,
     state       TEXT NOT NULL CHECK (state IN ('open', 'closed', 'merged')),
-    acted_on    TEXT CHECK (acted_on IN ('open', 'closed', 'merged')), -- the state that the change was last moved by
+    acted_on    TEXT CHECK (acted_on IN ('open', 'closed', 'merged')), -- state that the change was last moved for
     draft       INTEGER NOT NULL CHECK (draft IN (0, 1)),
     author      TEXT,
     head_ref    TEXT NOT NULL,
     head_sha    TEXT NOT NULL,
-    head_since  TEXT CHECK (head_since GLOB '????-??-??T??:??:??.???Z'), -- its commit's date; null: not asked for
+    head_since  TEXT CHECK (head_since GLOB '????-??-??T??:??:??.???Z'), -- date of the head commit; null: not requested
     opened_at   TEXT CHECK (opened_at GLOB '????-??-??T??:??:??.???Z'),
     base_ref    TEXT NOT NULL,
     labels      TEXT NOT NULL CHECK (json_valid(labels) AND json_type(labels) = 'array'),
     url         TEXT NOT NULL,
-    passed_over TEXT,                              -- why the project's rules do not (or no longer) take it
+    passed_over TEXT,                              -- reason why the project's rules do not (or no longer) select it
     etag        TEXT,
-    marks       TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(marks)),  -- what is known of each page of its lists
-    is_judged   INTEGER NOT NULL DEFAULT 1 CHECK (is_judged IN (0, 1)), -- 0: an evaluator has yet to look at it
+    marks       TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(marks)),  -- state of each page of its lists
+    is_judged   INTEGER NOT NULL DEFAULT 1 CHECK (is_judged IN (0, 1)), -- 0: not yet judged by an evaluator
     read_at     TEXT CHECK (read_at GLOB '????-??-??T??:??:??.???Z'),
-    read_after  INTEGER NOT NULL DEFAULT 0,        -- the newest event when that read began: clocks may be off
-    next_read   TEXT CHECK (next_read GLOB '????-??-??T??:??:??.???Z'), -- null: not read any more
-    failures    INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),     -- reads in a row that failed
-    trouble     TEXT,                              -- why the last read failed
-    slow_reads  INTEGER NOT NULL DEFAULT 0 CHECK (slow_reads >= 0),   -- fetches in a row that ran out of time
-    kept_pages  TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(kept_pages)), -- the pages that such a fetch had read
-    author_id   INTEGER,                           -- the author's account; null: gone, or not read yet
-    description TEXT CHECK (description IS NULL OR json_valid(description)), -- {text, trust, reason}: what the author wrote; agents get it if trust is may_make_work
-    issue       TEXT CHECK (issue IS NULL OR json_valid(issue)),    -- the issue that it closes: {state: read, number, title, body, trust, reason, etag} or {state: unread, number, reason, is_lasting}
+    read_after  INTEGER NOT NULL DEFAULT 0,        -- newest event when that read started: clocks may be wrong
+    next_read   TEXT CHECK (next_read GLOB '????-??-??T??:??:??.???Z'), -- null: no longer read
+    failures    INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),     -- consecutive failed reads
+    trouble     TEXT,                              -- error of the last read
+    slow_reads  INTEGER NOT NULL DEFAULT 0 CHECK (slow_reads >= 0),   -- consecutive fetches that timed out
+    kept_pages  TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(kept_pages)), -- pages that such a fetch had read
+    author_id   INTEGER,                           -- account of the author; null: deleted, or not read yet
+    description TEXT CHECK (description IS NULL OR json_valid(description)), -- {text, trust, reason}: description by the author; agents get it if trust is may_make_work
+    issue       TEXT CHECK (issue IS NULL OR json_valid(issue)),    -- issue that it closes: {state: read, number, title, body, trust, reason, etag} or {state: unread, number, reason, is_lasting}
     trouble_kind TEXT CHECK (trouble_kind IN (
         'limited', 'no_gh', 'logged_out', 'not_found', 'refused', 'transient', 'broken', 'too_slow', 'not_stored')),
     PRIMARY KEY (project_id, number)
@@ -554,39 +555,39 @@ CREATE INDEX pulls_open ON pulls (project_id, number) WHERE state = 'open';
 CREATE INDEX pulls_unjudged ON pulls (change_id) WHERE is_judged = 0;
 CREATE UNIQUE INDEX pulls_by_change ON pulls (change_id) WHERE change_id IS NOT NULL;
 
--- Pull requests of changes that were pruned: the project's rules do not take them over anew, a person may.
+-- Pull requests of pruned changes: the project's rules do not adopt them again, but a person may.
 CREATE TABLE pruned_pulls (
     project_id TEXT NOT NULL REFERENCES projects (project_id),
     number     INTEGER NOT NULL CHECK (number > 0),
-    change_id  TEXT NOT NULL,                      -- which is not there any more
+    change_id  TEXT NOT NULL,                      -- no longer exists
     pruned_at  TEXT NOT NULL CHECK (pruned_at GLOB '????-??-??T??:??:??.???Z'),
     PRIMARY KEY (project_id, number)
 ) STRICT, WITHOUT ROWID;
 
--- What is to be removed from the disk and from repositories after its change was pruned: a row goes when it has gone.
+-- Files, worktrees and refs to remove after their change was pruned. A row is deleted once that is done.
 CREATE TABLE sweeps (
     kind       TEXT NOT NULL CHECK (kind IN ('run', 'prompt', 'worktree', 'ref')),
-    path       TEXT NOT NULL,                      -- of a folder or file; of a ref its name
-    repository TEXT NOT NULL,                      -- of a worktree or a ref; else empty
-    proof      TEXT NOT NULL,                      -- that it is the change's: its file name; of a worktree its branch or the ref that keeps its commits, of a ref the commit
-    change_id  TEXT NOT NULL,                      -- which is not there any more
+    path       TEXT NOT NULL,                      -- of a directory or file, or the name of a ref
+    repository TEXT NOT NULL,                      -- of a worktree or a ref; otherwise empty
+    proof      TEXT NOT NULL,                      -- proof that it belongs to the change: its file name; the branch of a worktree, or the ref that keeps its commits; the commit of a ref
+    change_id  TEXT NOT NULL,                      -- no longer exists
     created_at TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
     PRIMARY KEY (kind, path, repository)
 ) STRICT, WITHOUT ROWID;
 
--- The look for pull requests that a project's rules take.
+-- Discovery of pull requests that a project's rules select.
 CREATE TABLE discoveries (
     project_id TEXT PRIMARY KEY REFERENCES projects (project_id),
     read_at    TEXT,
     next_read  TEXT CHECK (next_read GLOB '????-??-??T??:??:??.???Z'),
     failures   INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
     trouble    TEXT,
-    marks      TEXT CHECK (json_valid(marks)),     -- the pages when nothing on them was left to do, and by which rules
+    marks      TEXT CHECK (json_valid(marks)),     -- pages when nothing on them was left to do, and the rules in force then
     trouble_kind TEXT CHECK (trouble_kind IN (
         'limited', 'no_gh', 'logged_out', 'not_found', 'refused', 'transient', 'broken', 'too_slow', 'not_stored'))
 ) STRICT;
 
--- Who may write to a repository, as the forge last said.
+-- Permissions on a repository, as last reported by the forge.
 CREATE TABLE permissions (
     repo       TEXT NOT NULL,
     author_id  INTEGER NOT NULL,
@@ -596,32 +597,32 @@ CREATE TABLE permissions (
     PRIMARY KEY (repo, author_id)
 ) STRICT, WITHOUT ROWID;
 
--- Settings of git that decide a push (credential helpers, url.*, core.sshCommand, …), by a hash of their keys and values.
+-- Git settings that affect a push (credential helpers, url.*, core.sshCommand, …), by a hash of their keys and values.
 -- Credentials are used only with trusted ones: seen when no agent could have changed them, or accepted by a person.
 CREATE TABLE git_settings (
     fingerprint TEXT PRIMARY KEY CHECK (length(fingerprint) >= 40),
     state       TEXT NOT NULL CHECK (state IN ('trusted', 'asked')),
     keys        TEXT NOT NULL CHECK (json_valid(keys)), -- without the values, which may be secrets
-    asked_at_change TEXT,                          -- the change whose escalation asks a person
+    asked_at_change TEXT,                          -- change whose escalation asks a person
     accepted_by TEXT,                              -- null: no person was needed
     first_seen_at TEXT NOT NULL CHECK (first_seen_at GLOB '????-??-??T??:??:??.???Z'),
-    seen_at     TEXT NOT NULL CHECK (seen_at GLOB '????-??-??T??:??:??.???Z'), -- in force then
-    seen_run    INTEGER NOT NULL,                  -- all runs up to this number had ended then
-    question    INTEGER,                           -- rises with each question to a person
+    seen_at     TEXT NOT NULL CHECK (seen_at GLOB '????-??-??T??:??:??.???Z'), -- last time that they were in force
+    seen_run    INTEGER NOT NULL,                  -- all runs up to this number had ended at that time
+    question    INTEGER,                           -- incremented by each question to a person
     CHECK (state = 'trusted' OR asked_at_change IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
--- The forge's budget of calls, as it was last seen. One row.
+-- Rate limit of the forge, as last reported. One row.
 CREATE TABLE rate (
     id        INTEGER PRIMARY KEY CHECK (id = 1),
-    allowed   INTEGER NOT NULL,                    -- calls an hour
+    allowed   INTEGER NOT NULL,                    -- calls per hour
     remaining INTEGER NOT NULL,
     resets_at TEXT NOT NULL,
     seen_at   TEXT NOT NULL
 ) STRICT;
 
--- What is going to be done outside, written down before it is done: `push:ITEM:SHA`, or something to post. After a crash
--- the outside is looked at first. `marker` stands in what we post, so that it is found there again.
+-- Effects outside of remand, recorded before they happen: `push:ITEM:SHA`, or a post. After a crash the remote or the
+-- forge is checked first. `marker` is part of each post, so that it can be found there again.
 CREATE TABLE intents (
     key        TEXT PRIMARY KEY,
     kind       TEXT NOT NULL CHECK (kind IN ('push', 'review', 'answer', 'note', 'ask')),
@@ -631,11 +632,11 @@ CREATE TABLE intents (
     epoch      INTEGER NOT NULL,
     created_at TEXT NOT NULL,
     not_before TEXT CHECK (not_before GLOB '????-??-??T??:??:??.???Z'),
-    claimed_by TEXT,                               -- boot id, pid, start time of the process that is posting it
+    claimed_by TEXT,                               -- boot id, pid and start time of the process that is posting it
     tries      INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0),
-    trouble    TEXT,                               -- why the last try failed
-    result     TEXT,                               -- done, given_up, or what came of a push
-    forge_id   TEXT,                               -- what it became there: review:77
+    trouble    TEXT,                               -- error of the last attempt
+    result     TEXT,                               -- done, given_up, or the result of a push
+    forge_id   TEXT,                               -- kind and number on the forge: review:77
     done_at    TEXT,
     CHECK ((result IS NULL) = (done_at IS NULL))
 ) STRICT;
@@ -661,29 +662,29 @@ CREATE INDEX messages_by_change ON messages (change_id) WHERE change_id IS NOT N
 
 CREATE TABLE evaluators (
     name     TEXT PRIMARY KEY,
-    cursor   INTEGER NOT NULL DEFAULT 0,           -- the newest event that was moved into rows
+    cursor   INTEGER NOT NULL DEFAULT 0,           -- newest event that was turned into rows
     last_run TEXT,
     next_run TEXT
 ) STRICT;
 
--- What command evaluators proposed, each once by its key. A prune takes those whose item goes, and old ones that were
--- only told why not; the others stay, since without them the same would be done a second time.
+-- Proposals of command evaluators, each applied once per key. A prune deletes those whose item is deleted, and old
+-- refused ones; the others stay, since without them the same would be done a second time.
 CREATE TABLE proposals (
     evaluator TEXT NOT NULL,
-    key       TEXT NOT NULL,                       -- as the evaluator gave it
-    outcome   TEXT NOT NULL,                       -- done, or refused: then it may be proposed again
+    key       TEXT NOT NULL,                       -- as given by the evaluator
+    outcome   TEXT NOT NULL,                       -- done, or refused, in which case it may be proposed again
     made_at   TEXT NOT NULL CHECK (made_at GLOB '????-??-??T??:??:??.???Z'),
-    reason    TEXT,                                -- why it was refused
+    reason    TEXT,                                -- reason for a refusal
     PRIMARY KEY (evaluator, key)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX proposals_told ON proposals (made_at) WHERE outcome <> 'done';
 
--- Command evaluators whose last passes failed: nothing of these was applied, and they are run again later and later.
+-- Command evaluators whose last passes failed: nothing of these was applied, and retries are increasingly delayed.
 CREATE TABLE evaluator_troubles (
     name      TEXT PRIMARY KEY,
-    failures  INTEGER NOT NULL CHECK (failures > 0), -- in a row
-    reason    TEXT NOT NULL,                       -- why the last one failed
+    failures  INTEGER NOT NULL CHECK (failures > 0), -- consecutive
+    reason    TEXT NOT NULL,                       -- error of the last one
     since     TEXT NOT NULL CHECK (since GLOB '????-??-??T??:??:??.???Z'),
     try_again TEXT NOT NULL CHECK (try_again GLOB '????-??-??T??:??:??.???Z')
 ) STRICT, WITHOUT ROWID;
@@ -699,7 +700,7 @@ CREATE TABLE notifications (
 
 CREATE INDEX notifications_by_change ON notifications (change_id) WHERE change_id IS NOT NULL;
 
--- For people with sqlite3.
+-- Views for people who use sqlite3.
 
 CREATE VIEW board AS
 SELECT

@@ -1,9 +1,9 @@
-//! The kinds of agents, as settings name them. How each kind is run is known by `agent` alone.
+//! Kinds of agents, as named in the settings. Only `agent` knows how each kind is run.
 
 use crate::closed_enum::closed_enum;
 
 closed_enum! {
-    /// The protocol between remand and an agent.
+    /// Protocol between remand and an agent.
     "kind" AgentKind {
         Command = "command",
         Claude = "claude",

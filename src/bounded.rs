@@ -1,14 +1,14 @@
-//! Values that have bounds: each says what is allowed when it gets something else.
+//! Deserializers for values with limits. The error for any other value names the allowed range.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
-/// The most that a change may cost, in dollars. Above it a typing error is likelier than a budget.
+/// Maximum cost limit of a change, in dollars. A higher value is more likely a typo than a budget.
 const MOST_USD: f64 = 1_000_000.0;
 
-/// A whole number from MIN to MAX, for `deserialize_with`.
+/// Deserializes a whole number from MIN to MAX, for `deserialize_with`.
 pub(crate) fn whole<'de, D, T, const MIN: i64, const MAX: i64>(
     deserializer: D,
 ) -> Result<T, D::Error>
@@ -19,7 +19,7 @@ where
     deserializer.deserialize_i64(Whole::<T, MIN, MAX>(PhantomData))
 }
 
-/// Like `whole`, for a setting that may be left out.
+/// Like `whole`, for an optional setting.
 pub(crate) fn whole_or_none<'de, D, T, const MIN: i64, const MAX: i64>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error>
@@ -30,12 +30,12 @@ where
     whole::<D, T, MIN, MAX>(deserializer).map(Some)
 }
 
-/// An amount of dollars, with or without cents.
+/// Deserializes an amount of dollars, with or without cents.
 pub(crate) fn dollars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     deserializer.deserialize_f64(Dollars)
 }
 
-/// Like `dollars`, for a setting that may be left out.
+/// Like `dollars`, for an optional setting.
 pub(crate) fn dollars_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<f64>, D::Error> {
@@ -78,7 +78,7 @@ impl Visitor<'_> for Dollars {
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<f64, E> {
         if (0.0..=MOST_USD).contains(&value) {
-            // Not `-0.0`, which is in the range too and would be shown.
+            // Avoids `-0.0`, which is in the range too and would be printed with its sign.
             Ok(value.abs())
         } else {
             Err(E::invalid_value(Unexpected::Float(value), &self))

@@ -1,22 +1,24 @@
-//! A change: one branch in one worktree, perhaps with one PR. It carries the state, the cycle and the budget.
+//! Changes: one branch in one worktree, optionally with one PR. A change carries the state, the
+//! cycle and the budget.
 
 use serde::Serialize;
 
 use crate::clock::Time;
 use crate::closed_enum::{closed_enum, id};
 use crate::proposal::{Decision, decision};
+use crate::text::dollars;
 
 id!(
-    /// `c3`
+    /// Id of a change, such as `c3`.
     ChangeId
 );
 id!(
-    /// The short name of a repository known to remand.
+    /// Short name of a repository known to remand.
     ProjectId
 );
 
 closed_enum! {
-    /// Where a change is in the loop. The moves between them are in `state`.
+    /// Position of a change in the loop. The transitions are in `state`.
     "state" State {
         Queued = "queued",
         Implementing = "implementing",
@@ -38,7 +40,7 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// An occurrence that moves a change from state to state.
+    /// Occurrence that moves a change from one state to another.
     "trigger" Trigger {
         ImplementClaimed = "implement_claimed",
         ImplementDone = "implement_done",
@@ -68,7 +70,7 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// How the loop ended for a change, as far as it has.
+    /// Result of the loop for a change, once it has one.
     "final_verdict" FinalVerdict {
         Approved = "APPROVED",
         ChangesRequested = "CHANGES_REQUESTED",
@@ -78,7 +80,7 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// What happens to a change whose fixes are used up.
+    /// Action for a change that has used up its fixes.
     "on_max_cycles" OnMaxCycles {
         Escalate = "escalate",
         PrAnyway = "pr_anyway",
@@ -86,25 +88,25 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// What is done for a change in shadow.
+    /// Extent of the work done for a change in shadow mode.
     "kind of shadow" ShadowMode {
-        /// Agents review; nothing follows from that.
+        /// Agents review, but nothing is done with the result.
         Review = "review",
         /// No agent runs.
         Dry = "dry",
     }
 }
 
-/// What the configuration says of shadow; none: everything is done for real.
+/// Shadow mode in the configuration; `None` if everything is done for real.
 pub(crate) type Shadow = Option<ShadowMode>;
 
-/// The value of the setting `shadow`, in TOML.
+/// Returns the value of the `shadow` setting, as TOML.
 pub(crate) fn shadow_setting(shadow: Shadow) -> String {
     shadow.map_or_else(|| "false".to_owned(), |mode| format!("\"{mode}\""))
 }
 
 closed_enum! {
-    /// How a pull request came to be watched.
+    /// Origin of a watched pull request.
     "adopted_by" AdoptedBy {
         Watch = "watch",
         Discovery = "discovery",
@@ -112,28 +114,29 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// What a held change waits for, as far as the program can notice its end before the time is up.
+    /// Reason for holding a change, as far as remand can notice that it no longer applies before
+    /// the hold expires.
     "hold_kind" HoldKind {
-        /// Network, login, disk, an agent's usage limit: only time tells.
+        /// Network, login, disk or an agent's usage limit: remand can only wait.
         Environment = "environment",
-        /// A changed configuration that is not in force.
+        /// The configuration has changed and is not in force yet.
         Configuration = "configuration",
         /// The settings name no agent.
         NoAgent = "no_agent",
-        /// A git of remand's own ran into its time limit.
+        /// A git command started by remand exceeded its time limit.
         GitLimit = "git_limit",
-        /// Another git is at work in the repository, or one was killed and left its lock.
+        /// Another git process is using the repository, or was killed and left its lock behind.
         GitLock = "git_lock",
-        /// A gate was killed, or vanished.
+        /// A gate was killed or disappeared.
         GateEnded = "gate_ended",
-        /// Its pull request could not be read: a good read ends it.
+        /// The pull request could not be read. A successful read ends the hold.
         PrUnreadable = "pr_unreadable",
     }
 }
 
 impl HoldKind {
-    /// Whether a step of remand's own failed on what this change has: waiting alone is unlikely to help. Outages, limits
-    /// and missing programs are not such: they may take long.
+    /// True if one of remand's own steps failed on the contents of this change, so that waiting is
+    /// unlikely to help. Not true for outages, limits and missing programs, which may last long.
     pub(crate) fn is_own_step(self) -> bool {
         match self {
             Self::GitLimit | Self::GitLock | Self::GateEnded => true,
@@ -142,16 +145,16 @@ impl HoldKind {
     }
 }
 
-/// A change as it is stored.
+/// Change as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Change {
     pub(crate) change_id: ChangeId,
     pub(crate) project_id: ProjectId,
     pub(crate) title: String,
     pub(crate) branch: String,
-    /// The branch that the work goes into.
+    /// Branch that the work will be merged into.
     pub(crate) base: String,
-    /// The commit that we expect at the tip of the branch.
+    /// Commit expected at the tip of the branch.
     pub(crate) head: String,
     pub(crate) worktree: String,
     pub(crate) host: String,
@@ -160,57 +163,61 @@ pub(crate) struct Change {
     pub(crate) escalated_from: Option<State>,
     pub(crate) on_max_cycles: OnMaxCycles,
     pub(crate) budget: Budget,
-    /// By a person, by the project's rules, by a stop, by being in shadow, or by several of them.
+    /// Set if paused by a person, by the project's rules, by a stop or by shadow mode, or by
+    /// several of them.
     pub(crate) paused: bool,
     pub(crate) paused_by_person: bool,
     pub(crate) paused_by_rules: bool,
-    /// Its project, or everything, is stopped.
+    /// Set if its project, or everything, is stopped.
     pub(crate) stopped: bool,
-    /// It is only looked at, and nothing is done for it.
+    /// Set if the change is only observed, and nothing is done for it.
     pub(crate) shadow: bool,
-    /// A person's word on that; none: the configuration's counts.
+    /// A person's decision about shadow mode; `None` if the configuration applies.
     pub(crate) shadow_word: Option<bool>,
-    /// Which shadow that word is for.
+    /// Shadow mode that the decision applies to.
     pub(crate) shadow_mode: Shadow,
     pub(crate) held_until: Option<Time>,
     pub(crate) hold_reason: Option<String>,
     pub(crate) hold_kind: Option<HoldKind>,
-    /// The last hold by a step of remand's own, and how often it held the change in a row.
+    /// Kind of the last hold caused by one of remand's own steps. `hold_repeats` is its number of
+    /// consecutive occurrences.
     pub(crate) last_hold: Option<HoldKind>,
     pub(crate) hold_repeats: i64,
     pub(crate) first_hold_at: Option<Time>,
-    /// Holds in a row: the back-off grows with it.
+    /// Number of consecutive holds, from which the back-off is computed.
     pub(crate) holds: i64,
     pub(crate) final_verdict: Option<FinalVerdict>,
     pub(crate) human_review_required: bool,
-    /// The one thing that a person has to decide, when escalated.
+    /// The one thing that a person has to decide; set when escalated.
     pub(crate) decision: Option<String>,
-    /// The commands in it, likeliest first.
+    /// Commands in `decision`, most likely first.
     pub(crate) decision_commands: Vec<String>,
     pub(crate) implementation_item_id: Option<String>,
-    /// How its PR came here; none for a change that came as a worktree.
+    /// Origin of its PR; `None` for a change that was submitted as a worktree.
     pub(crate) adopted_by: Option<AdoptedBy>,
-    /// remand made the worktree, and may make it again.
+    /// Set if remand created the worktree, and may create it again.
     pub(crate) own_worktree: bool,
-    /// HEAD of the worktree is on no branch: `refs/remand/change/ID` keeps its commits.
+    /// Set if HEAD of the worktree is detached. `refs/remand/change/ID` keeps its commits.
     pub(crate) detached: bool,
-    /// What the worktree's set-up was last run for.
+    /// Key of the last completed set-up of the worktree.
     pub(crate) setup_done: Option<String>,
-    /// Off since a person took a fix of ours back.
+    /// Cleared when a person reverts one of remand's fixes.
     pub(crate) auto_fix: bool,
     pub(crate) created_at: Time,
     pub(crate) updated_at: Time,
 }
 
-/// What a change may spend and has spent. Absolute: nothing here resets by itself, but `fix_cycle`
-/// begins again with every round.
+/// Limits of a change and what it has used so far.
+///
+/// All values are absolute and none resets by itself, except `fix_cycle`, which restarts with every
+/// round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Budget {
     pub(crate) fix_cycle: i64,
     pub(crate) max_fix_cycles: i64,
-    /// A person's number for this change; none: the project's counts.
+    /// Limit set by a person for this change; `None` if the project's limit applies.
     pub(crate) own_max_fix_cycles: Option<i64>,
-    /// What a person added to either.
+    /// Number of cycles that a person added to either limit.
     pub(crate) added_fix_cycles: i64,
     pub(crate) total_fixes: i64,
     pub(crate) max_total_fixes: i64,
@@ -222,26 +229,26 @@ pub(crate) struct Budget {
     pub(crate) max_cost_micros: Option<i64>,
 }
 
-/// The bounds of a new change.
+/// Limits of a new change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) on_max_cycles: OnMaxCycles,
     pub(crate) max_fix_cycles: i64,
     pub(crate) max_total_fixes: i64,
     pub(crate) max_run_ms: i64,
-    /// None: unlimited. The same holds for the cost.
+    /// `None` means unlimited, as for the cost.
     pub(crate) max_tokens: Option<i64>,
     pub(crate) max_cost_micros: Option<i64>,
 }
 
-/// How many fixes a round may take, and what says so.
+/// Maximum number of fixes per round, and the source of that limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct FixBound {
     pub(crate) most: i64,
     pub(crate) from: String,
 }
 
-/// A bound on what agents may spend.
+/// Kinds of limits on what agents may spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spent {
     Time,
@@ -250,7 +257,7 @@ pub(crate) enum Spent {
 }
 
 impl Budget {
-    /// The first bound that is reached.
+    /// Returns the first limit that is reached.
     pub(crate) fn spent(&self) -> Option<Spent> {
         let is_over = |spent: i64, most: Option<i64>| most.is_some_and(|most| spent >= most);
         if self.run_ms >= self.max_run_ms {
@@ -264,7 +271,7 @@ impl Budget {
         }
     }
 
-    /// How much of a bound was used, in words.
+    /// Describes how much of a limit was used.
     pub(crate) fn used(&self, spent: Spent) -> String {
         match spent {
             Spent::Time => format!(
@@ -284,7 +291,7 @@ impl Budget {
 }
 
 impl Change {
-    /// The command that allows more than a bound.
+    /// Returns the command that raises a limit.
     pub(crate) fn more_command(&self, spent: Spent) -> Decision {
         let id = &self.change_id;
         Decision::command(match spent {
@@ -297,7 +304,7 @@ impl Change {
         })
     }
 
-    /// How a person reads "how far": `fix 1/2`.
+    /// Formats the progress of a round for people: `fix 1/2`.
     pub(crate) fn cycle_text(&self) -> String {
         format!(
             "fix {}/{}",
@@ -305,9 +312,10 @@ impl Change {
         )
     }
 
-    /// Tells a person how commits of their own get into the loop.
+    /// Explains how a person gets their own commits into the loop.
     ///
-    /// The worktree of a pull request is detached and remand's own: only what is on the remote counts there.
+    /// The worktree of a pull request is detached and belongs to remand: only commits on the remote
+    /// count there.
     pub(crate) fn submit_advice(&self) -> Decision {
         match self.pr_number {
             Some(number) => format!(
@@ -327,17 +335,8 @@ impl Change {
     }
 }
 
-/// An amount of money for people: `$5.00`.
-pub(crate) fn dollars(micros: i64) -> String {
-    format!(
-        "${}.{:02}",
-        micros.div_euclid(1_000_000),
-        micros.rem_euclid(1_000_000) / 10_000
-    )
-}
-
 impl State {
-    /// An agent is, or was when the program died, at work on the change.
+    /// True if an agent is working on the change, or was when the program died.
     pub(crate) fn is_running(self) -> bool {
         match self {
             Self::Implementing
@@ -359,12 +358,12 @@ impl State {
         }
     }
 
-    /// Nothing happens any more unless a person or the forge says so.
+    /// True if nothing more happens unless a person or the forge reopens the change.
     pub(crate) fn is_over(self) -> bool {
         matches!(self, Self::Merged | Self::Closed)
     }
 
-    /// Good ends, for `wait` and for the demo.
+    /// True for the successful end states, for `wait` and for the demo.
     pub(crate) fn is_approved(self) -> bool {
         matches!(
             self,
@@ -372,7 +371,7 @@ impl State {
         )
     }
 
-    /// The column of the board.
+    /// Returns the column of the board.
     pub(crate) fn column(self) -> &'static str {
         match self {
             Self::Escalated => "Needs you",

@@ -1,39 +1,44 @@
-//! The only place that reads the time. Decisions get `now` as an argument, so that a test can move it.
+//! The only module that reads the time. Decisions get `now` as an argument, so that tests can move
+//! it.
 
 use std::fmt;
 use std::time::Duration;
 
 use chrono::{
-    DateTime, Days, Local, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, TimeZone, Utc,
+    DateTime, Days, Local, NaiveDate, NaiveDateTime, NaiveTime, SecondsFormat, TimeDelta, TimeZone,
+    Utc,
 };
 
 use crate::closed_enum::closed_enum;
 
 closed_enum! {
-    /// Whose clock a schedule or a day means.
+    /// Time zone of a schedule or a day.
     "timezone" Zone {
         Utc = "utc",
-        /// The machine's own. An hour that is skipped in spring shifts its firings to the hour after; in the hour that
-        /// comes twice in autumn, a schedule that names hours fires the first time only.
+        /// Time zone of the machine.
+        ///
+        /// If an hour is skipped in spring, its firings move to the following hour. In the hour
+        /// that is repeated in autumn, a schedule that names hours fires only the first time.
         Local = "local",
     }
 }
 
-/// A day of the calendar.
+/// Calendar day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Day {
-    /// `2026-11-17`
+    /// Date, such as `2026-11-17`.
     pub(crate) name: String,
     pub(crate) start: Time,
-    /// Start of the next one.
+    /// Start of the next day.
     pub(crate) end: Time,
 }
 
-/// A moment, to the millisecond, written `2026-11-16T02:29:53.123Z`: it sorts as text, and so has a year of four digits.
+/// Point in time with millisecond precision, written `2026-11-16T02:29:53.123Z`. The text sorts by
+/// time, so the year always has four digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Time(DateTime<Utc>);
 
-/// A text that is not a moment as remand writes it.
+/// Error for a text that is not a time in remand's format.
 #[derive(Debug, thiserror::Error)]
 #[error("`{text}` is not a time like 2026-11-16T02:29:53.123Z")]
 pub(crate) struct BadTime {
@@ -42,7 +47,7 @@ pub(crate) struct BadTime {
     source: Option<chrono::ParseError>,
 }
 
-/// Now, cut to the millisecond that is stored.
+/// Returns the current time, truncated to milliseconds as stored.
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub(crate) fn now() -> Time {
     Time::from_millis(
@@ -52,15 +57,16 @@ pub(crate) fn now() -> Time {
     )
 }
 
-/// Whether a stored moment has come.
+/// True if a stored time has been reached.
 ///
-/// A moment further ahead than `longest`, the longest interval that is ever stored there, was written by a clock that was
-/// ahead. Waiting for it would take as long as that clock was wrong, so it counts as come.
+/// A time further ahead than `longest`, the longest interval that is ever stored there, was written
+/// while the clock was ahead. Waiting for it would take as long as that clock was wrong, so it
+/// counts as reached.
 pub(crate) fn is_due(stored: Time, now: Time, longest: Duration) -> bool {
     stored <= now || stored > now.plus(longest)
 }
 
-/// The day that a moment is in.
+/// Returns the day that contains a point in time.
 pub(crate) fn day(moment: Time, zone: Zone) -> Day {
     match zone {
         Zone::Utc => day_in(&Utc, moment),
@@ -78,7 +84,7 @@ fn day_in<Z: TimeZone>(zone: &Z, moment: Time) -> Day {
     }
 }
 
-/// The first moment of a date. Some zones skip midnight when their clocks change.
+/// Returns the first moment of a date. In some zones a clock change skips midnight.
 fn start_of<Z: TimeZone>(zone: &Z, date: NaiveDate) -> Time {
     let midnight = date.and_time(NaiveTime::MIN);
     let moments = (0..=24).filter_map(|hours| {
@@ -91,7 +97,24 @@ fn start_of<Z: TimeZone>(zone: &Z, date: NaiveDate) -> Time {
     Time::from_millis(first.unwrap_or_else(|| midnight.and_utc().timestamp_millis()))
 }
 
-/// The system's clock that is never set, as systemd counts it.
+/// Reads a moment as people type it: `2026-11-18`, `2026-11-18 14:30`, both local, or as remand writes it.
+pub(crate) fn read_moment(text: &str) -> Option<Time> {
+    if let Ok(date) = text.parse::<NaiveDate>() {
+        return Some(start_of(&Local, date));
+    }
+    let local = ["%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M"]
+        .iter()
+        .find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
+    match local {
+        Some(moment) => {
+            let moment = Local.from_local_datetime(&moment).earliest()?;
+            Some(Time::from_millis(moment.timestamp_millis()))
+        }
+        None => Time::parse(text).ok(),
+    }
+}
+
+/// Reads the system's monotonic clock, in microseconds as systemd uses it.
 pub(crate) fn monotonic_usec() -> i64 {
     let since = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     since
@@ -101,10 +124,10 @@ pub(crate) fn monotonic_usec() -> i64 {
 }
 
 impl Time {
-    /// The first and the last moment that can be written: the years 0000 and 9999.
+    /// First and last time that can be written: the years 0000 and 9999.
     const BOUNDS: (i64, i64) = (-62_167_219_200_000, 253_402_300_799_999);
 
-    /// The nearest moment that can be written.
+    /// Converts milliseconds to the nearest time that can be written.
     pub(crate) fn from_millis(ms: i64) -> Self {
         Self(
             DateTime::from_timestamp_millis(ms.clamp(Self::BOUNDS.0, Self::BOUNDS.1))
@@ -138,13 +161,31 @@ impl Time {
         )
     }
 
-    /// How long from `earlier` to here; nothing when the clock was set back in between.
+    pub(crate) fn minus(self, duration: Duration) -> Self {
+        Self::from_millis(
+            self.millis()
+                .saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)),
+        )
+    }
+
+    /// Returns the time elapsed since `earlier`; zero if the clock was set back in between.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         (self.0 - earlier.0).to_std().unwrap_or_default()
     }
 
+    /// `2026-11-18 14:30:05` in the time zone of this machine.
+    pub(crate) fn local(self) -> String {
+        let local = self.0.with_timezone(&Local);
+        local.format("%Y-%m-%d %H:%M:%S").to_string()
+    }
+
     pub(crate) fn utc(self) -> DateTime<Utc> {
         self.0
+    }
+
+    /// The time of day on this machine: `14:03:27`.
+    pub(crate) fn local_time(self) -> String {
+        self.0.with_timezone(&Local).format("%H:%M:%S").to_string()
     }
 }
 

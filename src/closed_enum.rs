@@ -1,7 +1,7 @@
-//! Closed sets of words: one enum, one spelling a variant, the same in Rust, SQL, JSON and on the screen.
-//! Text that is not in the set is an error that names the set, never a default.
+//! Closed sets of words: one enum with one spelling per variant, the same in Rust, SQL, JSON and on
+//! the screen. Text outside the set is an error that names the set, never a default.
 
-/// A text that is not one of the words allowed in its place.
+/// Error for a text that is not one of the allowed words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {kind} `{text}`; allowed: {allowed}")]
 pub(crate) struct UnknownValue {
@@ -10,12 +10,12 @@ pub(crate) struct UnknownValue {
     pub(crate) allowed: String,
 }
 
-/// A value that is a text wherever it is stored.
+/// Value that is stored as text.
 pub(crate) trait Text {
     fn text(&self) -> &str;
 }
 
-/// A type that has a value for some texts, or for all.
+/// Type that can be parsed from some texts, or from all.
 pub(crate) trait FromText: Sized {
     fn from_text(text: &str) -> Result<Self, UnknownValue>;
 }
@@ -38,7 +38,7 @@ impl Text for String {
     }
 }
 
-/// Declares an enum whose variants each have exactly one spelling.
+/// Declares an enum in which each variant has exactly one spelling.
 macro_rules! closed_enum {
     ($(#[$meta:meta])* $kind:literal $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -101,7 +101,8 @@ macro_rules! closed_enum {
     };
 }
 
-/// Declares an id: a short text that people type, with a letter in front that says what it names.
+/// Declares an id type: a short text that people type, with a leading letter for the kind of
+/// object.
 macro_rules! id {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*

@@ -1,11 +1,11 @@
-//! A place in a text file, shown the way that compilers do: file, line, column, the line itself and what is
-//! wrong with it. Text in, text out: nothing is read and nothing is printed here.
+//! Renders a problem in a text file the way compilers do: file, line, column, the source line and a
+//! label. Text in, text out: this module reads no files and prints nothing.
 
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, normalize_untrusted_str};
 
-/// Something wrong in a file that a person wrote and can mend.
+/// Problem in a file that a person wrote and can fix, with the source to show.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Snippet<'a> {
     pub(crate) file: &'a str,
@@ -13,13 +13,14 @@ pub(crate) struct Snippet<'a> {
     pub(crate) problem: &'a Problem,
 }
 
-/// What is wrong, where, and what would be right.
+/// Description of a problem: what is wrong, where, and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) title: String,
-    /// Bytes of the source. Without one there is nothing to show, and the label becomes a note.
+    /// Byte range in the source. Without one there is no source line to show, and the label becomes
+    /// a note.
     pub(crate) span: Option<Range<usize>>,
-    /// Stands under the marked place.
+    /// Text shown under the marked range.
     pub(crate) label: Option<String>,
     pub(crate) help: Option<String>,
 }
@@ -50,7 +51,7 @@ impl Problem {
         self
     }
 
-    /// Labels it with the word that was probably meant, if one is near.
+    /// Adds a label with the word that was probably meant, if there is a close match.
     pub(crate) fn did_you_mean(self, word: &str, known: &[&str]) -> Self {
         match nearest(word, known.iter().copied()) {
             Some(near) => self.label(format!("did you mean `{near}`?")),
@@ -60,7 +61,7 @@ impl Problem {
 }
 
 impl Snippet<'_> {
-    /// The whole report, without a newline at its end.
+    /// Renders the whole report, without a trailing newline.
     pub(crate) fn render(&self, colour: Colour) -> String {
         let problem = self.problem;
         let source = visible(self.source);
@@ -90,7 +91,7 @@ impl Snippet<'_> {
     }
 }
 
-/// Line and column, from 1, of a byte of the source; the column counts characters.
+/// Returns line and column, both from 1, of a byte of the source. The column counts characters.
 pub(crate) fn line_column(source: &str, offset: usize) -> (usize, usize) {
     let before = source.get(..boundary(source, offset)).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
@@ -104,46 +105,31 @@ pub(crate) fn line_column(source: &str, offset: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// The word that was probably meant: the nearest one, if it is near.
+/// Returns the word that was probably meant: the nearest one, if it is close enough.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
-        .map(|candidate| (distance(word, candidate), candidate))
+        .map(|candidate| (strsim::levenshtein(word, candidate), candidate))
         .filter(|(edits, candidate)| *edits <= 1 + candidate.chars().count() / 4)
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters have to be put in, taken out or changed (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut left = i + 1;
-        let mut next = vec![left];
-        for (pair, to) in row.windows(2).zip(b.chars()) {
-            let &[diagonal, above] = pair else { continue };
-            left = (above + 1)
-                .min(left + 1)
-                .min(diagonal + usize::from(from != to));
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
-}
-
-/// All of it may come from files that others wrote: no escape sequence gets to a terminal.
+/// Removes escape sequences, which must not reach a terminal: any of the text may come from files
+/// that others wrote.
 fn clean(text: &str) -> String {
     normalize_untrusted_str(&visible(text))
 }
 
-/// The renderer itself shows the control characters of ASCII and of bidirectional text, but lets those between
-/// U+0080 and U+009F through, which some terminals obey. As many bytes as before, so that spans still fit.
+/// Replaces control characters between U+0080 and U+009F, which some terminals obey.
+///
+/// The renderer handles ASCII control characters and those of bidirectional text, but lets these
+/// through. The replacement has the same number of bytes, so that spans remain valid.
 fn visible(text: &str) -> String {
     text.replace(|c| ('\u{80}'..='\u{9f}').contains(&c), "\u{b7}")
 }
 
-/// A span that the renderer can take: in the source, and not through the middle of a character.
+/// Moves a span into the source and to character boundaries, as the renderer requires.
 fn within(source: &str, span: &Range<usize>) -> Range<usize> {
     let start = boundary(source, span.start);
     start..boundary(source, span.end).max(start)
@@ -153,7 +139,7 @@ fn boundary(source: &str, offset: usize) -> usize {
     source.floor_char_boundary(offset)
 }
 
-/// The title of a rendered report: its first line, without the picture below it.
+/// Returns the title of a rendered report: its first line, without the source below it.
 pub(crate) fn title(report: &str) -> &str {
     let line = report
         .lines()
@@ -255,13 +241,5 @@ mod tests {
         assert_eq!(nearest("slot", known), Some("slots"));
         assert_eq!(nearest("colour", known), None);
         assert_eq!(nearest("", known), None);
-        assert_eq!(
-            (
-                distance("", "abc"),
-                distance("kitten", "sitting"),
-                distance("a", "a")
-            ),
-            (3, 3, 0)
-        );
     }
 }

@@ -1,31 +1,35 @@
-//! Selects the open pull requests of a project that are taken over without being named. Who may make work on them is
-//! another question, and not answered here. Pure.
+//! Selects the open pull requests of a project that are adopted without being named. Pure.
+//!
+//! This module does not decide who may create work on them.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::bounded::whole;
+use crate::glob;
 use crate::pull_request::{Pull, PullRow};
 
-/// `[projects.NAME.discover]`, key for key: the pull requests that are taken over. All keys may be left out.
+/// Table `[projects.NAME.discover]`: rules for the pull requests to adopt. All keys are optional.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Discover {
-    /// None, in settings the empty text: with any label or without.
+    /// Required label. `None`, written as an empty string in the settings, accepts any pull
+    /// request.
     #[serde(deserialize_with = "text_or_none", serialize_with = "none_as_empty")]
     pub(crate) label: Option<String>,
-    /// Login names. Empty: by anybody.
+    /// Accepted login names of the author. Empty accepts anyone.
     pub(crate) authors: Vec<String>,
-    /// Patterns. Empty: from any branch.
+    /// Accepted branch patterns (see [`glob`]). Empty accepts any branch.
     pub(crate) branches: Vec<String>,
-    /// Drafts too.
+    /// Includes drafts.
     pub(crate) drafts: bool,
-    /// No more are taken over while so many are open.
+    /// Maximum number of open pull requests. No more are adopted while this many are open.
     #[serde(deserialize_with = "whole::<_, _, 1, 100>")]
     pub(crate) max_open: usize,
 }
 
 impl Default for Discover {
-    /// A label that somebody must put there: nothing is taken over only because it is open.
+    /// Requires a label that somebody has to add: a pull request is never adopted only because it
+    /// is open.
     fn default() -> Self {
         Self {
             label: Some("remand".to_owned()),
@@ -37,7 +41,7 @@ impl Default for Discover {
     }
 }
 
-/// What the rules look at.
+/// Properties of a pull request that the rules examine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Traits<'a> {
     labels: &'a [String],
@@ -70,8 +74,8 @@ impl<'a> From<&'a PullRow> for Traits<'a> {
 }
 
 impl Discover {
-    /// The first rule that does not fit, in words; none when all do. Labels and logins are the same to GitHub in capital
-    /// and small letters.
+    /// Describes the first rule that does not match; `None` if all match. Labels and logins are
+    /// compared without case, as on GitHub.
     pub(crate) fn passes_over<'a>(&self, pull: impl Into<Traits<'a>>) -> Option<String> {
         let pull = pull.into();
         if let Some(label) = &self.label
@@ -98,7 +102,7 @@ impl Discover {
             && !self
                 .branches
                 .iter()
-                .any(|pattern| fits(pattern, pull.branch))
+                .any(|pattern| glob::matches_branch(pattern, pull.branch))
         {
             return Some(format!(
                 "its branch {} matches none of {}",
@@ -118,79 +122,9 @@ fn none_as_empty<S: Serializer>(text: &Option<String>, serializer: S) -> Result<
     serializer.serialize_str(text.as_deref().unwrap_or_default())
 }
 
-/// `*` is any part of a name, `?` one character, `**` any names with `/` between.
-fn fits(pattern: &str, branch: &str) -> bool {
-    let (pattern, branch): (Vec<&str>, Vec<&str>) =
-        (pattern.split('/').collect(), branch.split('/').collect());
-    all_fit(&pattern, &branch)
-}
-
-fn all_fit(pattern: &[&str], names: &[&str]) -> bool {
-    match (pattern.split_first(), names.split_first()) {
-        (None, None) => true,
-        (None, Some(_)) => false,
-        (Some((&"**", rest)), _) => {
-            // Whatever is left of the names may begin the rest of the pattern; at least one name is behind a last `**`.
-            let most = if rest.is_empty() {
-                names.len().saturating_sub(1)
-            } else {
-                names.len()
-            };
-            !names.is_empty()
-                && (0..=most).any(|skip| rest_fits(rest, names.get(skip..).unwrap_or_default()))
-        }
-        (Some(_), None) => false,
-        (Some((part, rest)), Some((name, names))) => {
-            let (part, name): (Vec<char>, Vec<char>) =
-                (part.chars().collect(), name.chars().collect());
-            name_fits(&part, &name) && all_fit(rest, names)
-        }
-    }
-}
-
-fn rest_fits(rest: &[&str], names: &[&str]) -> bool {
-    rest.is_empty() || all_fit(rest, names)
-}
-
-fn name_fits(pattern: &[char], name: &[char]) -> bool {
-    match (pattern.split_first(), name.split_first()) {
-        (None, None) => true,
-        (None, Some(_)) => false,
-        (Some(('*', rest)), _) => {
-            (0..=name.len()).any(|skip| name_fits(rest, name.get(skip..).unwrap_or_default()))
-        }
-        (Some(('?', rest)), Some((_, name))) => name_fits(rest, name),
-        (Some((c, rest)), Some((d, name))) => c == d && name_fits(rest, name),
-        (Some(_), None) => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_branch_fits() {
-        for (pattern, branch, expected) in [
-            ("agent/**", "agent/login", true),
-            ("agent/**", "agent/a/b", true),
-            ("agent/**", "agent", false),
-            ("agent/**", "agents/a", false),
-            ("agent/*", "agent/login", true),
-            ("agent/*", "agent/a/b", false),
-            ("**", "x", true),
-            ("**/fix", "fix", true),
-            ("**/fix", "a/b/fix", true),
-            ("**/fix", "a/b", false),
-            ("fix-?", "fix-1", true),
-            ("fix-?", "fix-", false),
-            ("fix-*-x", "fix-a-b-x", true),
-            ("main", "main", true),
-            ("main", "Main", false),
-        ] {
-            assert_eq!(fits(pattern, branch), expected, "{pattern} {branch}");
-        }
-    }
 
     #[test]
     fn the_first_rule_that_does_not_fit_says_why() {

@@ -1,4 +1,5 @@
-//! Facts on the blackboard: appended, never changed. `body` has the metadata of each type.
+//! Events: facts on the blackboard, appended and never changed. `body` has the metadata of each
+//! type.
 
 pub(crate) mod body;
 
@@ -54,7 +55,7 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// What an event is about.
+    /// Kind of object that an event is about.
     "target_type" TargetType {
         Change = "change",
         WorkItem = "work_item",
@@ -66,7 +67,7 @@ closed_enum! {
     }
 }
 
-/// An event that is about to be appended.
+/// Event to append.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NewEvent {
     pub(crate) event_type: EventType,
@@ -78,7 +79,7 @@ pub(crate) struct NewEvent {
     pub(crate) metadata: Value,
 }
 
-/// An event as it is stored.
+/// Event as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Event {
     pub(crate) id: i64,
@@ -93,7 +94,8 @@ pub(crate) struct Event {
 }
 
 impl NewEvent {
-    /// An event about a change, by remand itself. `body` is the metadata, or only the type of an event without any.
+    /// Creates an event about a change, by remand itself. `body` is the metadata, or only the type
+    /// of an event that has none.
     pub(crate) fn about(
         change_id: &ChangeId,
         body: impl Into<(EventType, Value)>,
@@ -105,7 +107,8 @@ impl NewEvent {
         }
     }
 
-    /// An event that belongs to no change, about the blackboard until [`Self::on`] says otherwise.
+    /// Creates an event that belongs to no change. It is about the blackboard unless [`Self::on`]
+    /// sets another target.
     pub(crate) fn new(body: impl Into<(EventType, Value)>, summary: impl Into<String>) -> Self {
         let (event_type, metadata) = body.into();
         Self {
@@ -119,7 +122,7 @@ impl NewEvent {
         }
     }
 
-    /// Assigns the event to a change, if there is one, beside what it is about.
+    /// Assigns the event to a change, if there is one, in addition to its target.
     pub(crate) fn of(mut self, change_id: Option<&ChangeId>) -> Self {
         self.change_id = change_id.cloned();
         self
@@ -144,7 +147,7 @@ impl From<EventType> for (EventType, Value) {
 }
 
 impl Event {
-    /// The metadata, if the event is of this type.
+    /// Returns the metadata if the event is of this type.
     pub(crate) fn body<B: body::Body>(&self) -> Option<B> {
         (self.event_type == B::TYPE).then(|| B::deserialize(&self.metadata).unwrap_or_default())
     }

@@ -1,15 +1,15 @@
-//! Named lines at which a test can kill the program. Without the feature `failpoints` nothing of this is
-//! compiled, and no decision may ever depend on it.
+//! Named lines at which a test can kill the program. Without the feature `failpoints` none of this
+//! is compiled, and no decision may ever depend on it.
 //!
-//! `REMAND_CRASH_AT=name` kills at the first crossing of `name` in a process, `name#3` at the third; several with
-//! commas between.
-//! `REMAND_CRASH_ONCE=file` kills only who can create that file (`file.1` for the second name, and so on), so once over
-//! all processes and restarts, and counts the crossings over all of them: the third shim is another process than the
-//! first.
-//! `REMAND_CRASH_LIST=file` gets a line for each crossing.
-//! `REMAND_CLOCK=file` has the milliseconds that the clock is ahead, or behind if negative; it is read at every look at
-//! the clock, so that a test can move the clock of a running program.
-//! `REMAND_SCRAMBLE_PROSE=1` has the blackboard store random words in the place of sentences.
+//! - `REMAND_CRASH_AT=name` kills a process when it crosses `name` for the first time, `name#3` for
+//!   the third time. Several names are separated by commas.
+//! - `REMAND_CRASH_ONCE=file` kills only the process that can create that file (`file.1` for the
+//!   second name, and so on): once across all processes and restarts. Crossings are counted across
+//!   all of them too, since for example the third shim is a different process from the first.
+//! - `REMAND_CRASH_LIST=file` receives a line for each crossing.
+//! - `REMAND_CLOCK=file` contains the milliseconds that the clock is ahead, or behind if negative.
+//!   It is read whenever the clock is read, so that a test can move the clock of a running program.
+//! - `REMAND_SCRAMBLE_PROSE=1` makes the blackboard store random words in place of sentences.
 
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]
 compile_error!("the feature `failpoints` is for tests: it must not be in a release build");
@@ -23,7 +23,8 @@ macro_rules! crash_point {
 
 #[cfg(not(feature = "failpoints"))]
 macro_rules! crash_point {
-    // Checked like the other, so that a name with a variable in it compiles in both; never evaluated.
+    // Type-checked like the other variant, so that a name with a variable compiles in both; never
+    // evaluated.
     ($($name:tt)+) => {
         if false {
             drop(format!($($name)+));
@@ -36,13 +37,14 @@ pub(crate) use crash_point;
 #[cfg(feature = "failpoints")]
 pub(crate) use armed::{clock_offset_ms, cross, scrambles_prose, variables};
 
-/// Milliseconds by which a test has moved the clock.
+/// Returns the milliseconds by which a test has moved the clock.
 #[cfg(not(feature = "failpoints"))]
 pub(crate) fn clock_offset_ms() -> i64 {
     0
 }
 
-/// What a child of ours must know to crash too; an agent never gets it.
+/// Returns the variables that a child process of remand needs to crash as well. Agents never get
+/// them.
 #[cfg(not(feature = "failpoints"))]
 pub(crate) fn variables() -> Vec<(&'static str, std::ffi::OsString)> {
     Vec::new()
@@ -61,7 +63,8 @@ mod armed {
     const CLOCK: &str = "REMAND_CLOCK";
     const SCRAMBLE_PROSE: &str = "REMAND_SCRAMBLE_PROSE";
 
-    /// Crossings, in this process, of the name that is armed: with several armed they are counted by `ONCE` only.
+    /// Number of crossings of the armed name in this process. If several names are armed, only
+    /// `ONCE` counts crossings.
     static CROSSED: AtomicU64 = AtomicU64::new(0);
 
     pub(crate) fn cross(name: &str) {
@@ -90,13 +93,13 @@ mod armed {
         std::process::abort();
     }
 
-    /// Milliseconds by which a test has moved the clock.
+    /// Returns the milliseconds by which a test has moved the clock.
     pub(crate) fn clock_offset_ms() -> i64 {
         let text = variable(CLOCK).and_then(|file| std::fs::read_to_string(file).ok());
         text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// Sentences are stored as random words.
+    /// True if sentences are stored as random words.
     pub(crate) fn scrambles_prose() -> bool {
         variable(SCRAMBLE_PROSE).is_some()
     }
@@ -108,7 +111,7 @@ mod armed {
             .collect()
     }
 
-    /// One write of a short line: concurrent processes do not mix theirs.
+    /// Appends a short line in one write, so that lines of concurrent processes do not mix.
     fn append(list: &OsString, name: &str) -> io::Result<()> {
         OpenOptions::new()
             .append(true)
@@ -117,14 +120,15 @@ mod armed {
             .write_all(format!("{name}\n").as_bytes())
     }
 
-    /// How often the armed name was crossed, with this time.
+    /// Returns the number of crossings of the armed name, including this one.
     fn crossings(number: usize) -> u64 {
         let here = CROSSED.fetch_add(1, Ordering::SeqCst) + 1;
         let Some(mut file) = once(number) else {
             return here;
         };
         file.push(".count");
-        // Each appends a byte, and where it then stands is its number: no two get the same.
+        // Each crossing appends a byte, and the resulting offset is its number: no two get the
+        // same.
         let count = || {
             let mut file = OpenOptions::new().append(true).create(true).open(&file)?;
             file.write_all(b".")?;

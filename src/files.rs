@@ -1,7 +1,9 @@
-//! Reads and replaces files in places that an agent can write: the worktree, its repository, the folder of a run.
+//! Reads and replaces files in places that an agent can write: the worktree, its repository, the
+//! directory of a run.
 //!
-//! Only regular files are read, up to a limit, and no symlink below the given root is followed: a pipe would block the
-//! reader, a link to a device would fill its memory. Nothing here ever writes into a file that was there before.
+//! Only regular files are read, up to a limit, and no symlink below the given root is followed: a
+//! pipe would block the reader, and a link to a device would exhaust memory. Nothing here ever
+//! writes into an existing file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -14,18 +16,19 @@ use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Maximum size of a file with one name, id or path in it (`HEAD`, `gitdir`, `commondir`, …).
+/// Maximum size of a file that contains one name, id or path (`HEAD`, `gitdir`, `commondir`, …).
 pub(crate) const SMALL: u64 = 64 * 1024;
 /// Maximum size of a record that remand itself wrote.
 pub(crate) const RECORD: u64 = 64 * 1024 * 1024;
 
-/// Maximum number of names read from one directory. No directory that remand lists has nearly as many.
+/// Maximum number of names read from one directory. No directory that remand lists has nearly as
+/// many.
 const MOST_NAMES: usize = 200_000;
 
 /// Reason for not reading something that exists. It is the inner error of an [`io::Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    /// A symlink, a directory, a pipe, a socket or a device; or a symlink on the way to it.
+    /// A symlink, directory, pipe, socket or device; or a path that contains a symlink.
     #[error("not a regular file")]
     NotRegular,
     #[error("larger than {limit} bytes")]
@@ -35,7 +38,7 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// Whether an error is one of this module's refusals.
+    /// Returns the refusal inside an error, if it has one.
     pub(crate) fn of(error: &io::Error) -> Option<Self> {
         error
             .get_ref()
@@ -50,13 +53,13 @@ impl From<Refused> for io::Error {
     }
 }
 
-/// Reads a regular file of at most `limit` bytes. Its last component is never followed.
+/// Reads a regular file of at most `limit` bytes. The last component of the path is never followed.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let (folder, name) = split(path)?;
     read_below(folder, Path::new(name), limit)
 }
 
-/// Like [`read`], for text; bytes that are not UTF-8 are an error.
+/// Like [`read`], for text. Bytes that are not UTF-8 are an error.
 pub(crate) fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     let bytes = read(path, limit)?;
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
@@ -71,7 +74,7 @@ pub(crate) fn read_below(root: &Path, path: &Path, limit: u64) -> io::Result<Vec
             return Err(Refused::TooLarge { limit }.into());
         }
         let mut bytes = Vec::new();
-        // It may grow while it is read.
+        // The file may grow while it is being read.
         File::from(file)
             .take(limit.saturating_add(1))
             .read_to_end(&mut bytes)?;
@@ -82,19 +85,21 @@ pub(crate) fn read_below(root: &Path, path: &Path, limit: u64) -> io::Result<Vec
     })
 }
 
-/// Opens a regular file for reading, without a limit: for callers that read a part of it.
+/// Opens a regular file for reading, without a size limit, for callers that read only a part of it.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let (folder, name) = split(path)?;
     aside(|| open_file_below(folder, Path::new(name)).map(File::from))
 }
 
-/// Puts a new file with these contents at `path`, whatever was there but a folder. After a power cut there is the old one
-/// or the new one, whole, once the caller has synced the folder.
+/// Puts a new file with these contents at `path`, replacing anything except a directory.
+///
+/// Once the caller has synced the directory, a power cut leaves either the old file or the new one,
+/// complete.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     aside(|| {
-        // One that a crash left there, or a pipe that somebody put there.
+        // A previous crash may have left a file here, or somebody may have created a pipe.
         match fs::remove_file(&new) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
@@ -110,7 +115,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     })
 }
 
-/// Names in a directory that is no symlink, sorted.
+/// Returns the sorted names in a directory. The directory itself must not be a symlink.
 pub(crate) fn names(path: &Path) -> io::Result<Vec<OsString>> {
     use std::os::unix::ffi::OsStrExt as _;
     aside(|| {
@@ -136,13 +141,15 @@ pub(crate) fn names(path: &Path) -> io::Result<Vec<OsString>> {
     })
 }
 
-/// Runs something that may wait for a disk, off the threads on which the runtime runs its tasks.
+/// Runs a function that may wait for a disk, outside the threads on which the runtime runs its
+/// tasks.
 ///
-/// Even a look at a path can block, on a file system that an agent mounted. Other tasks go on meanwhile.
+/// Even a `stat` can block, on a file system that an agent mounted. Other tasks continue meanwhile.
 pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        // A runtime of one thread (the shim, a test) has no other task that could wait; a command has no runtime.
+        // A single-threaded runtime (the shim, a test) has no other task that could be delayed; a
+        // command has no runtime.
         Ok(_) | Err(_) => work(),
     }
 }
@@ -155,7 +162,8 @@ fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     }
 }
 
-/// Opens component by component, so that nobody can put a symlink in the place of a folder between a look and the open.
+/// Opens component by component, so that nobody can replace a directory with a symlink between
+/// check and open.
 fn open_file_below(root: &Path, path: &Path) -> io::Result<OwnedFd> {
     let folder_flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut folder = openat(CWD, root, folder_flags, Mode::empty())?;
@@ -174,9 +182,9 @@ fn open_file_below(root: &Path, path: &Path) -> io::Result<OwnedFd> {
             .map_err(not_followed)?;
             continue;
         }
-        // Looked at first, since the mere opening of a device can have effects.
-        let found = rustix::fs::statat(&folder, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
-        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        // Check the type first, since merely opening a device can have side effects.
+        let stat = rustix::fs::statat(&folder, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Refused::NotRegular.into());
         }
         let flags =
@@ -190,7 +198,8 @@ fn open_file_below(root: &Path, path: &Path) -> io::Result<OwnedFd> {
     Err(Refused::NotRegular.into())
 }
 
-/// A symlink in the place of a folder is `ENOTDIR` on Linux; anything else but a folder is, too.
+/// Converts the error for a component that cannot be followed. On Linux a symlink in place of a
+/// directory is `ENOTDIR`, like anything else that is not a directory.
 fn not_followed(error: Errno) -> io::Error {
     match error {
         Errno::LOOP | Errno::NOTDIR => Refused::NotRegular.into(),

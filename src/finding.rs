@@ -1,4 +1,5 @@
-//! What a review says: a verdict, and findings with a severity and a place. Words only; reading them is `review`'s work.
+//! Results of a review: a verdict, and findings with a severity and a location. Types only;
+//! `review_text` parses them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,16 +7,16 @@ use serde_json::Value;
 use crate::closed_enum::{closed_enum, id};
 
 id!(
-    /// `f12`
+    /// Id of a finding, such as `f12`.
     FindingId
 );
 id!(
-    /// `v3`
+    /// Id of a review, such as `v3`.
     ReviewId
 );
 
 closed_enum! {
-    /// What a review concludes.
+    /// Conclusion of a review.
     "verdict" Verdict {
         Approved = "approved",
         ChangesRequested = "changes_requested",
@@ -25,7 +26,7 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// How bad, worst first: the derived order makes `Critical` the smallest.
+    /// Severity of a finding, worst first: the derived order makes `Critical` the smallest.
     "severity" Severity {
         Critical = "critical",
         High = "high",
@@ -49,7 +50,7 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// What became of a finding.
+    /// Current status of a finding.
     "outcome" Outcome {
         Open = "open",
         Addressed = "addressed",
@@ -60,17 +61,17 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// Why a finding counts as resolved.
+    /// Reason for counting a finding as resolved.
     "resolution" Resolution {
-        /// A reviewer judged it by its id.
+        /// A reviewer judged the finding by its id.
         Judged = "judged",
-        /// A later review that cannot judge findings one by one did not raise it again.
+        /// A later review that cannot judge findings individually did not raise it again.
         NotRaisedAgain = "not_raised_again",
     }
 }
 
 closed_enum! {
-    /// The origin of a finding.
+    /// Origin of a finding.
     "raised_by" RaisedBy {
         Review = "review",
         Person = "person",
@@ -80,18 +81,20 @@ closed_enum! {
     }
 }
 
-/// One thing to fix: the same from the reviewer or the comment to the prompt and the reply.
+/// One thing to fix, represented by the same type from the reviewer or the comment to the prompt
+/// and the reply.
 ///
-/// In events it may come from another program: what is not as expected is still feedback, so reading never fails.
+/// In events it may come from another program. Malformed input is still feedback, so deserializing
+/// never fails.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "serde_json::Value")]
 pub(crate) struct Finding {
-    /// Its id on the blackboard; none: it is not recorded there.
+    /// Id on the blackboard; `None` if it is not recorded there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<FindingId>,
     pub(crate) severity: Severity,
     pub(crate) category: Category,
-    /// Relative to the top of the worktree.
+    /// Path relative to the top of the worktree.
     pub(crate) path: Option<String>,
     pub(crate) line: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,18 +102,19 @@ pub(crate) struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<String>,
     pub(crate) text: String,
-    /// The input or the sequence of events that makes it fail.
+    /// Input or sequence of events that makes the code fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<String>,
     pub(crate) suggestion: Option<String>,
     pub(crate) raised_by: RaisedBy,
-    /// The review that raised it first; none: it is not from a review.
+    /// Review that first raised it; `None` if it does not come from a review.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) first_review: Option<ReviewId>,
-    /// The lines of the diff that a comment stands under.
+    /// Lines of the diff above a comment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) context: Option<String>,
-    /// The comment that it is: our id, and its kind and number on the forge.
+    /// Id of the comment on the blackboard, if the finding is a comment. `forge_id` is its kind and
+    /// number on the forge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) feedback_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,7 +173,7 @@ impl From<Value> for Finding {
 }
 
 impl Finding {
-    /// The file, with the line where there is one.
+    /// Returns the file, with the line if there is one.
     pub(crate) fn place(&self) -> Option<String> {
         let path = self.path.as_ref()?;
         Some(match self.line {
@@ -178,19 +182,21 @@ impl Finding {
         })
     }
 
-    /// The number of the inline comment that it is, on the forge.
+    /// Returns the number of the inline comment on the forge, if the finding is one.
     pub(crate) fn inline_comment(&self) -> Option<i64> {
         let number = self.forge_id.as_ref()?.strip_prefix("review_comment:")?;
         number.parse().ok()
     }
 
-    /// Whether an answer to `id` is about this finding, which is `piece` of its rejection.
+    /// True if an answer to `id` is about this finding, which is `piece` of its rejection.
     pub(crate) fn is_called(&self, id: &str, piece: &str) -> bool {
         id == piece || self.id.as_ref().is_some_and(|own| own.as_str() == id)
     }
 
-    /// What makes two findings of different reviews the same: where and what, without line numbers,
-    /// digits, case and punctuation, which move with every edit.
+    /// Returns the key that identifies the same finding in different reviews.
+    ///
+    /// It covers path and message without line numbers, digits, case and punctuation, which change
+    /// with every edit.
     pub(crate) fn fingerprint(&self) -> String {
         let words: Vec<String> = self
             .text
@@ -207,7 +213,7 @@ impl Finding {
 }
 
 impl Severity {
-    /// Whether a finding of this severity keeps a change from being approved.
+    /// True if a finding of this severity prevents approval.
     pub(crate) fn blocks_at(self, threshold: Self) -> bool {
         self <= threshold
     }

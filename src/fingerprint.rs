@@ -1,11 +1,12 @@
-//! Hashes of contents: the same in every build, so that they can be stored.
+//! Content hashes that are the same in every build, so that they can be stored.
 
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256 of a list of words, each counted with its length, followed by `contents`; in hex.
+/// Returns the SHA-256 in hex of a list of words, each preceded by its length, followed by
+/// `contents`.
 ///
-/// What it is made from may be chosen by whoever writes a branch, lock files for example: two contents with the same
-/// fingerprint must not be found.
+/// The author of a branch may control the input, lock files for example, so collisions must be
+/// infeasible.
 pub(crate) fn fingerprint(words: &[String], contents: &[u8]) -> String {
     let mut hash = Sha256::new();
     for word in words {
@@ -20,8 +21,8 @@ pub(crate) fn fingerprint(words: &[String], contents: &[u8]) -> String {
         .collect()
 }
 
-/// FNV-1a with 128 bits, for contents that nobody has a reason to forge. It is no protection: whoever chooses the
-/// contents can make two that have the same hash.
+/// FNV-1a with 128 bits, for contents that nobody has a reason to forge. It offers no protection:
+/// collisions are easy to construct.
 pub(crate) fn fnv(bytes: &[u8]) -> u128 {
     const START: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -34,7 +35,7 @@ pub(crate) fn fnv(bytes: &[u8]) -> u128 {
 mod tests {
     use super::*;
 
-    /// Stored values are compared with those of another build.
+    /// Stored values are compared with those of another build, so the result must never change.
     #[test]
     fn the_hash_never_changes() {
         assert_eq!(

@@ -1,6 +1,6 @@
-//! The heartbeat: one pass of the evaluators over what is new. It moves events into rows, asks the evaluators, and
-//! commits proposals, events and cursor together. It never runs an item: dispatch does, and they meet only on the
-//! blackboard.
+//! The heartbeat: one pass of the evaluators over new events and pull requests. It stores events as rows, calls the
+//! evaluators, and commits proposals, events and cursor together. It never runs an item: dispatch does, and they meet
+//! only on the blackboard.
 
 pub(crate) mod command;
 
@@ -14,25 +14,25 @@ use crate::blackboard::{self as bb, Conn, Db, Result};
 use crate::change::{Change, ChangeId};
 use crate::clock::{self, Time};
 use crate::evaluator::definition::Need;
-use crate::evaluator::{Case, Config, Definition, OurPush, PullCase, pr_feedback, review_feedback};
+use crate::evaluator::{Config, Definition, OurPush, PullCase, pr_feedback, review_feedback};
 use crate::review_text::Cycle;
 use crate::work::{Rejection, RejectionState, Source, Status};
 
-/// What one pass did.
+/// Result of one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Beat {
-    /// Events that were moved into rows or told why not.
+    /// Events that became rows, or were skipped with a reason.
     pub(crate) taken_in: usize,
-    /// Proposals that were carried out.
+    /// Proposals that were applied.
     pub(crate) applied: usize,
 }
 
-/// The pull requests that a pass left unjudged, each as it was seen: they wait for a later read, or for the end of our
-/// own work.
+/// Pull requests that a pass left unjudged, each with its state: they wait for a later read, or for the end of our own
+/// work.
 pub(crate) type LeftUnjudged = Vec<(ChangeId, String)>;
 
-/// Whether a pass would find anything to do: a few probes of indexes, nothing written, no lock taken. What the last pass
-/// left unjudged is looked at again when something of it has changed.
+/// True if a pass would find nothing to do: a few index probes, nothing written, no lock taken. Pull requests that the
+/// last pass left unjudged count only after something about them has changed.
 pub(crate) fn is_quiet(
     conn: &Conn,
     definitions: &[Definition],
@@ -65,16 +65,16 @@ pub(crate) fn is_quiet(
     Ok(unjudged.iter().all(|pull| left.contains(pull)))
 }
 
-/// One pass, inside the caller's transaction. Each change is looked at apart: one that fails is set aside, and only trouble
-/// of the blackboard itself ends the pass.
+/// One pass, inside the caller's transaction. Each change is handled in its own savepoint: one that fails is set aside,
+/// and only an error of the blackboard itself ends the pass.
 pub(crate) fn beat(conn: &Conn, definitions: &[Definition], now: Time) -> Result<Beat> {
     let mut done = Beat::default();
-    // By name: what pull requests say is a rejection by the time that rejections are looked at.
+    // Ordered by name: feedback of pull requests becomes rejections before rejections are handled.
     for definition in definitions {
         let one = match definition.config {
             Config::ReviewFeedback(_) => review_feedback_pass(conn, definition, now)?,
             Config::PrFeedback => pr_feedback_pass(conn, definition, now)?,
-            // Not inside a transaction.
+            // Command evaluators do not run inside a transaction.
             Config::Command(_) => Beat::default(),
         };
         done.taken_in += one.taken_in;
@@ -88,8 +88,30 @@ fn review_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Resu
     let (newest, taken) = bb::take_in(conn, &definition.on, cursor, now)?;
     let mut applied = 0;
     for change_id in bb::pending_changes(conn)? {
-        applied += or_set_aside(conn, &change_id, now, || {
-            fix_or_wait(conn, definition, &change_id, now)
+        // The pending rejections become a fix or an escalation, or wait for a read of the pull request.
+        let fix_or_wait = || {
+            let change = bb::change(conn, &change_id)?;
+            let pending = bb::rejections_of(conn, &change_id, Some(RejectionState::Pending))?;
+            if definition.needs.contains(&Need::PrFeedback) && !is_fresh(conn, &change, &pending)? {
+                let is_wanted = review_feedback::takes_fixes(change.state)
+                    && bb::want_read(conn, &change_id, now)?;
+                return Ok(usize::from(is_wanted));
+            }
+            let reviews = bb::history(conn, &change_id)?.into_iter();
+            let history: Vec<Cycle> = reviews
+                .map(|review| Cycle {
+                    tree: review.tree,
+                    blocking: review.blocking,
+                })
+                .collect();
+            let Some(proposal) = review_feedback::propose(&change, &pending, &history) else {
+                return Ok(0);
+            };
+            let is_new = bb::apply_proposal(conn, &definition.name, &change_id, &proposal, now)?;
+            Ok(usize::from(is_new))
+        };
+        applied += bb::apart(conn, fix_or_wait, |error| {
+            bb::set_aside(conn, &change_id, &error, now)
         })?;
     }
     let due = is_due(conn, definition, now)?;
@@ -106,37 +128,30 @@ fn review_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Resu
     })
 }
 
-/// What is pending for one change becomes a fix or an escalation, or waits for what has to be read first.
-fn fix_or_wait(
-    conn: &Conn,
-    definition: &Definition,
-    change_id: &ChangeId,
-    now: Time,
-) -> Result<usize> {
-    let case = case(conn, change_id)?;
-    if definition.needs.contains(&Need::PrFeedback) && !is_fresh(conn, &case.change, &case.pending)?
-    {
-        let is_wanted =
-            review_feedback::takes_fixes(case.change.state) && bb::want_read(conn, change_id, now)?;
-        return Ok(usize::from(is_wanted));
-    }
-    let Some(proposal) = review_feedback::propose(&case) else {
-        return Ok(0);
-    };
-    Ok(usize::from(bb::apply_proposal(
-        conn,
-        &definition.name,
-        &proposal,
-        now,
-    )?))
-}
-
 fn pr_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<Beat> {
     let mut applied = 0;
     for change_id in bb::unjudged_pulls(conn)? {
-        applied += or_set_aside(conn, &change_id, now, || judge_pull(conn, &change_id, now))?;
+        let judge = || {
+            let Some(case) = pull_case(conn, &change_id)? else {
+                return Ok(0);
+            };
+            let judged = pr_feedback::judge(&case);
+            // First, since a rejection that ends an escalation requests that the pull request is judged again.
+            if judged.is_settled {
+                bb::set_judged(conn, &change_id)?;
+            }
+            let mut applied = usize::from(judged.is_settled);
+            for proposal in &judged.proposals {
+                let is_new = bb::apply_proposal(conn, &definition.name, &change_id, proposal, now)?;
+                applied += usize::from(is_new);
+            }
+            Ok(applied)
+        };
+        applied += bb::apart(conn, judge, |error| {
+            bb::set_aside(conn, &change_id, &error, now)
+        })?;
     }
-    // It reads pull requests, not events; those that it is woken by are done with.
+    // It reads pull requests, not events; the events that woke it are done.
     let cursor = bb::cursor(conn, &definition.name)?;
     let mut is_woken = false;
     for event_type in &definition.on {
@@ -149,59 +164,6 @@ fn pr_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<B
     Ok(Beat {
         taken_in: 0,
         applied,
-    })
-}
-
-fn judge_pull(conn: &Conn, change_id: &ChangeId, now: Time) -> Result<usize> {
-    let Some(case) = pull_case(conn, change_id)? else {
-        return Ok(0);
-    };
-    let judged = pr_feedback::judge(&case);
-    let mut applied = 0;
-    // Before the steps: a rejection that ends an escalation has the pull request judged again.
-    if judged.is_settled {
-        bb::set_judged(conn, change_id)?;
-        applied += 1;
-    }
-    for step in &judged.steps {
-        applied += usize::from(bb::apply_pull_step(conn, change_id, step, now)?);
-    }
-    Ok(applied)
-}
-
-/// Returns how much `part` did for one change, which is set aside when that fails.
-fn or_set_aside(
-    conn: &Conn,
-    change_id: &ChangeId,
-    now: Time,
-    part: impl FnOnce() -> Result<usize>,
-) -> Result<usize> {
-    match bb::apart(conn, part)? {
-        Ok(applied) => Ok(applied),
-        Err(error) => {
-            tracing::error!(change = change_id.as_str(), error = ?error, "a change was set aside");
-            bb::set_aside(conn, change_id, &error, now)?;
-            Ok(1)
-        }
-    }
-}
-
-fn case(conn: &Conn, change_id: &ChangeId) -> Result<Case> {
-    let change = bb::change(conn, change_id)?;
-    let repo = bb::project(conn, &change.project_id)?.repo;
-    let pending = bb::rejections_of(conn, change_id, Some(RejectionState::Pending))?;
-    let history = bb::history(conn, change_id)?
-        .into_iter()
-        .map(|review| Cycle {
-            tree: review.tree,
-            blocking: review.blocking,
-        })
-        .collect();
-    Ok(Case {
-        change,
-        repo,
-        pending,
-        history,
     })
 }
 
@@ -232,16 +194,13 @@ fn pull_case(conn: &Conn, id: &ChangeId) -> Result<Option<PullCase>> {
             | Source::PullRequest
             | Source::FeedbackAnalysis => false,
         });
-    let mut standing = Vec::new();
-    for state in [RejectionState::Pending, RejectionState::InFix] {
-        let open = bb::rejections_of(conn, id, Some(state))?;
-        standing.extend(
-            open.iter()
-                .filter(|rejection| rejection.by_person)
-                .map(|rejection| by(conn, rejection)),
-        );
-    }
-    let standing = standing.into_iter().collect::<Result<_>>()?;
+    let mut standing = bb::rejections_of(conn, id, Some(RejectionState::Pending))?;
+    standing.extend(bb::rejections_of(conn, id, Some(RejectionState::InFix))?);
+    let standing = standing
+        .iter()
+        .filter(|rejection| rejection.by_person)
+        .map(|rejection| rejection.login().unwrap_or(&rejection.by).to_owned())
+        .collect();
     let pushes = bb::intents_of(conn, id, bb::IntentKind::Push)?
         .iter()
         .map(our_push)
@@ -265,26 +224,17 @@ fn pull_case(conn: &Conn, id: &ChangeId) -> Result<Option<PullCase>> {
 }
 
 fn taken_by(conn: &Conn, over: &Change) -> Result<Option<String>> {
-    let told = |what: String, by: &Change| {
+    let explain = |what: String, by: &Change| {
         let id = &by.change_id;
         format!(
             "its {what} is that of {id}; `remand cancel {id}` closes that one, then the PR can be watched again"
         )
     };
     if let Some(by) = bb::live_change_on(conn, &over.project_id, &over.branch)? {
-        return Ok(Some(told(format!("branch {}", over.branch), &by)));
+        return Ok(Some(explain(format!("branch {}", over.branch), &by)));
     }
     Ok(bb::live_change_at(conn, &over.worktree)?
-        .map(|by| told(format!("worktree {}", over.worktree), &by)))
-}
-
-/// Who said it, without where.
-fn by(conn: &Conn, rejection: &Rejection) -> Result<String> {
-    let actor = bb::event(conn, rejection.event_id)?.actor_id;
-    Ok(actor
-        .strip_prefix("github:")
-        .map(str::to_owned)
-        .unwrap_or(actor))
+        .map(|by| explain(format!("worktree {}", over.worktree), &by)))
 }
 
 fn our_push(intent: &bb::Intent) -> OurPush {
@@ -296,8 +246,8 @@ fn our_push(intent: &bb::Intent) -> OurPush {
     }
 }
 
-/// What is said on the pull request was read after the newest of these was said; what came from there was read with it. By
-/// the order of the events, not by their times: one that is dated ahead would be read for again and again.
+/// True if the pull request was read after the newest of these rejections was made; a rejection from there was read
+/// with it. Compares the order of events, not their times: an event dated ahead would cause reads again and again.
 fn is_fresh(conn: &Conn, change: &Change, pending: &[Rejection]) -> Result<bool> {
     let Some(pull) = bb::pull_of_change(conn, &change.change_id)?.filter(|_| change.has_pr())
     else {
@@ -306,11 +256,10 @@ fn is_fresh(conn: &Conn, change: &Change, pending: &[Rejection]) -> Result<bool>
     let Some(newest) = pending.last() else {
         return Ok(true);
     };
-    let event = bb::event(conn, newest.event_id)?;
-    Ok(event.actor_id.starts_with("github:") || pull.read_after >= event.id)
+    Ok(newest.login().is_some() || pull.read_after >= newest.event_id)
 }
 
-/// The read that it needs is asked for already.
+/// True if the required read is already requested.
 fn waits_for_read(
     conn: &Conn,
     definitions: &[Definition],
@@ -340,7 +289,7 @@ fn is_command(definition: &Definition) -> bool {
     matches!(definition.config, Config::Command(_))
 }
 
-/// A schedule is due when its moment has come, or when it was never given one. That of pull requests is the intake's.
+/// True if the time of a schedule has come or was never set. The schedule of pull requests belongs to intake.
 fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
     let Some(schedule) = definition
         .schedule
@@ -352,7 +301,7 @@ fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
     let row = bb::evaluator_rows(conn)?
         .into_iter()
         .find(|row| row.name == definition.name);
-    // A moment behind the next firing was stored by a clock that was ahead.
+    // A time after the next firing was stored by a clock that was ahead.
     let longest = schedule
         .next_after(now)
         .map_or(Duration::MAX, |next| next.since(now));
@@ -361,19 +310,19 @@ fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
         .is_none_or(|next| clock::is_due(next, now, longest)))
 }
 
-/// The loop, put together and not yet running.
+/// The loop before it is started.
 pub(crate) struct Heartbeat {
     pub(crate) db: Db,
     pub(crate) definitions: Arc<[Definition]>,
     pub(crate) wake: Arc<Notify>,
-    /// Wakes whoever runs items.
+    /// Wakes the loop that runs items.
     pub(crate) after: Arc<Notify>,
-    /// How many passes ended well.
+    /// Number of passes that succeeded.
     pub(crate) beats: Arc<watch::Sender<u64>>,
 }
 
 impl Heartbeat {
-    /// Wakes, looks, and acts only if there is something.
+    /// Waits for a wake-up, checks, and acts only if there is something to do.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let mut again = None;
         let mut left = LeftUnjudged::new();
@@ -382,7 +331,7 @@ impl Heartbeat {
                 Ok(done) => {
                     again = None;
                     if done != Beat::default() {
-                        tracing::info!(
+                        tracing::debug!(
                             taken_in = done.taken_in,
                             applied = done.applied,
                             "heartbeat"
@@ -391,7 +340,7 @@ impl Heartbeat {
                     self.beats.send_modify(|beats| *beats += 1);
                     self.after.notify_one();
                 }
-                // What is pending stays pending, and nobody needs to commit anything for it to be tried again.
+                // Pending rejections stay pending, and the retry needs no further commit.
                 Err(error) => {
                     tracing::error!(error = ?error, "heartbeat failed");
                     again = Some(
@@ -399,7 +348,7 @@ impl Heartbeat {
                     );
                 }
             }
-            // What failed fails again at once, whoever commits something and whatever is due: then only the pause counts.
+            // A failed pass would fail again immediately, so commits and schedules do not shorten the pause.
             tokio::select! {
                 () = self.wake.notified(), if again.is_none() => {}
                 () = schedule(&self.db, &self.definitions), if again.is_none() => {}
@@ -417,7 +366,8 @@ async fn sleep(pause: Option<Duration>) {
     }
 }
 
-/// Waits for the next moment of a schedule, or for as long as a clock that was set may be off; for ever without one.
+/// Waits for the next firing of a schedule, at most for the time by which a clock may be off; for ever without a
+/// schedule.
 async fn schedule(db: &Db, definitions: &Arc<[Definition]>) {
     if definitions
         .iter()
@@ -439,14 +389,14 @@ async fn schedule(db: &Db, definitions: &Arc<[Definition]>) {
         None
     });
     let pause = next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now()));
-    // A moment that has come and was not acted on (a failing write, say) must not become a busy loop.
+    // A time that has passed without an effect (after a failed write, for example) must not become a busy loop.
     tokio::time::sleep(pause.clamp(Duration::from_millis(20), LOOK_AGAIN)).await;
 }
 
-/// Looked at again after this long although no schedule fires: clocks are set, machines sleep.
+/// Interval of checks when no schedule fires: clocks are set, machines sleep.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// A pass that failed is tried again after this long, and each next time after twice as long, up to [`LOOK_AGAIN`].
+/// Pause after a failed pass; doubled after each further failure, up to [`LOOK_AGAIN`].
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 fn next_firing(conn: &Conn, definitions: &[Definition]) -> Result<Option<Time>> {
@@ -463,7 +413,7 @@ fn next_firing(conn: &Conn, definitions: &[Definition]) -> Result<Option<Time>> 
         .min())
 }
 
-/// One look and, if it is not quiet, one pass.
+/// One check and, if there is something to do, one pass.
 pub(crate) async fn pass(
     db: &Db,
     definitions: &Arc<[Definition]>,
@@ -476,14 +426,14 @@ pub(crate) async fn pass(
     {
         Ok(true) => return Ok(Beat::default()),
         Ok(false) => {}
-        // Something of one change can't be looked at: the pass sets it aside.
+        // A change that cannot be read is set aside by the pass.
         Err(error) if !error.is_everywhere() => {}
         Err(error) => return Err(error),
     }
     let definitions = Arc::clone(definitions);
     let (done, unjudged) = db
         .write("heartbeat", move |conn| {
-            // As they are before the steps: what a step changes is looked at again.
+            // Their state before the pass: a pull request that the pass changes is judged again.
             let mut seen = unjudged(conn, &definitions)?;
             let done = beat(conn, &definitions, clock::now())?;
             let unjudged = bb::unjudged_pulls(conn)?;
@@ -522,7 +472,7 @@ mod tests {
         assert!(is_quiet.await.unwrap());
     }
 
-    /// A lock that another program held for too long delays what is pending, and no more.
+    /// A lock that another program held for too long only delays pending rejections.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_pass_that_failed_is_tried_again_though_nobody_commits() {
         let folder = tempfile::tempdir().unwrap();
@@ -549,7 +499,7 @@ mod tests {
         let (begun, has_begun) = tokio::sync::oneshot::channel();
         let lock = other.write("lock", move |_| {
             begun.send(()).unwrap();
-            // Ends with an error when the sender is dropped, which is what it waits for.
+            // Returns an error when the sender is dropped, which ends the wait.
             released.recv().unwrap_or_default();
             Ok(())
         });

@@ -1,10 +1,10 @@
-//! Moments as people say them.
+//! Formats times and durations for people.
 
 use std::time::Duration;
 
 use crate::clock::Time;
 
-/// `3 min ago`
+/// Formats a time in the past: `3 min ago`.
 pub(crate) fn ago(then: Time, now: Time) -> String {
     let gone = now.since(then);
     if gone < Duration::from_secs(10) {
@@ -14,7 +14,7 @@ pub(crate) fn ago(then: Time, now: Time) -> String {
     }
 }
 
-/// `in 4 min`; a moment that has come is `now`.
+/// Formats a time in the future: `in 4 min`, or `now` if it has been reached.
 pub(crate) fn ahead(then: Time, now: Time) -> String {
     let left = then.since(now);
     if left.is_zero() {
@@ -24,7 +24,7 @@ pub(crate) fn ahead(then: Time, now: Time) -> String {
     }
 }
 
-/// In the largest unit that leaves a number worth saying.
+/// Formats a duration in the largest suitable unit.
 pub(crate) fn span(time: Duration) -> String {
     match time.as_secs() {
         0 => format!("{} ms", time.as_millis()),
@@ -35,7 +35,7 @@ pub(crate) fn span(time: Duration) -> String {
     }
 }
 
-/// A time as people type it: `36h`, `90d`, `12w`.
+/// Parses a duration as people type it: `36h`, `90d`, `12w`.
 pub(crate) fn read_span(text: &str) -> Result<Duration, String> {
     let bad = || {
         format!(
@@ -55,7 +55,7 @@ pub(crate) fn read_span(text: &str) -> Result<Duration, String> {
         .ok()
         .filter(|number| *number > 0)
         .ok_or_else(bad)?;
-    // More than a thousand years is a slip of the pen.
+    // More than a thousand years is a typo.
     let all = number
         .checked_mul(hours)
         .filter(|all| *all <= 1_000 * 366 * 24)

@@ -1,4 +1,4 @@
-//! Effects outside of remand: the kinds, their typed payloads, and their results.
+//! Intents: effects outside of remand, with their kinds, typed payloads and results.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,39 +11,39 @@ use crate::work::{ItemId, LeftOut, Source};
 closed_enum! {
     "intent" IntentKind {
         Push = "push",
-        /// Our review, on the pull request.
+        /// Our review of the pull request.
         Review = "review",
         /// A reply to one comment.
         Answer = "answer",
-        /// A comment of ours.
+        /// A comment by remand.
         Note = "note",
-        /// A request to review again.
+        /// A request for another review.
         Ask = "ask",
     }
 }
 
 closed_enum! {
-    /// The result of an intent.
+    /// Result of an intent.
     "intent result" IntentResult {
         Done = "done",
-        /// It will not be tried again, unless a person says so.
+        /// Not retried unless a person requests it.
         GivenUp = "given_up",
-        /// A push that was not made, since the remote had moved.
+        /// A push that was not made because the remote had moved.
         Moved = "moved",
         /// A push that a person reverted.
         TakenBack = "taken_back",
         NotNeeded = "not_needed",
-        /// Our review, as the forge took it.
+        /// The form in which the forge accepted our review.
         RequestChanges = "request_changes",
         Comment = "comment",
         IssueComment = "issue_comment",
-        /// Our review was dismissed by us.
+        /// We dismissed our review.
         Dismissed = "dismissed",
     }
 }
 
 closed_enum! {
-    /// An agent's answer to a piece of feedback.
+    /// Answer of an agent to a piece of feedback.
     "answer" Stance {
         Fixed = "fixed",
         CannotFix = "cannot_fix",
@@ -51,7 +51,7 @@ closed_enum! {
     }
 }
 
-/// The content of an intent. In JSON it has no tag: the intent's kind says which variant it is.
+/// Content of an intent. The JSON has no tag: the kind of the intent selects the variant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Payload {
@@ -68,7 +68,7 @@ pub(crate) enum Payload {
 pub(crate) struct Push {
     pub(crate) item_id: Option<ItemId>,
     pub(crate) branch: String,
-    /// The commit on the remote before, and the one that is pushed.
+    /// Commit on the remote before the push. `to` is the pushed commit.
     pub(crate) from: String,
     pub(crate) to: String,
 }
@@ -81,11 +81,11 @@ pub(crate) struct PostedReview {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// A finding that a fix was given, with the agent's answer.
+/// Finding that was given to a fix, with the agent's answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Reply {
-    /// The inline comment that is replied to; none: it is listed in a note.
+    /// Inline comment to reply to; `None` if the reply is listed in a note.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) comment: Option<i64>,
     pub(crate) answer: Option<Stance>,
@@ -96,7 +96,7 @@ pub(crate) struct Reply {
     pub(crate) text: Option<String>,
 }
 
-/// A comment of ours on a pull request.
+/// Comment by remand on a pull request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(crate) enum Note {
@@ -108,7 +108,7 @@ pub(crate) enum Note {
         sha: String,
         #[serde(default)]
         done: Vec<Reply>,
-        /// Number of comments that are replied to where they stand.
+        /// Number of comments that got a reply in their own thread.
         #[serde(default)]
         answered: usize,
         #[serde(default)]
@@ -121,12 +121,12 @@ pub(crate) enum Note {
     },
 }
 
-/// The part of an escalation's reason that a pull request may be told.
+/// The part of an escalation's reason that may be published on a pull request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EscalatedFor {
-    /// A bound was reached.
+    /// A limit was reached.
     Bound(Bound),
-    /// A review asks for a discussion.
+    /// A review requests a discussion.
     Discussion,
     /// An item of this source failed.
     Failed(Source),
@@ -150,7 +150,7 @@ impl Serialize for EscalatedFor {
     }
 }
 
-/// Reads the kind of a stored note; a word of another version is none.
+/// Reads the kind of a stored note. A value from another version becomes `None`.
 fn known_or_none<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<EscalatedFor>, D::Error> {
@@ -178,7 +178,7 @@ impl Default for Note {
     }
 }
 
-/// The logins that are asked to review again.
+/// Logins whose review is requested again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Ask {
@@ -186,8 +186,8 @@ pub(crate) struct Ask {
 }
 
 impl Payload {
-    /// Reads a stored payload. One that is not as expected says nothing; it is never an error, which would keep
-    /// everything else of its change from being read.
+    /// Reads a stored payload. Malformed content yields an empty payload, never an error, which
+    /// would make everything else of its change unreadable.
     pub(crate) fn read(kind: IntentKind, stored: &str) -> Self {
         fn read<T: serde::de::DeserializeOwned + Default>(stored: &str) -> T {
             serde_json::from_str(stored).unwrap_or_default()
@@ -218,7 +218,7 @@ impl Payload {
         }
     }
 
-    /// All texts in it, one per line.
+    /// Returns all texts in the payload, one per line.
     pub(crate) fn texts(&self) -> String {
         fn texts(value: &Value) -> String {
             match value {

@@ -1,5 +1,5 @@
-//! remand sends rejected work back to an agent that can fix it, a bounded number of times, and to a
-//! person when that is not enough. `docs/architecture.md` is the map of the rooms below.
+//! remand sends rejected work back to an agent that can fix it, a limited number of times, and to a
+//! person if that is not enough. `docs/architecture.md` describes the modules below.
 
 mod agent;
 mod agent_kind;
@@ -20,12 +20,12 @@ mod evaluator;
 mod event;
 mod explain;
 mod failpoint;
-mod fake_github;
 mod files;
 mod finding;
 mod fingerprint;
 mod git;
 mod github;
+mod glob;
 mod heartbeat;
 mod human_time;
 mod intake;
@@ -44,23 +44,24 @@ mod secret;
 mod secret_scan;
 mod service_unit;
 mod state;
+mod text;
 mod toml_path;
 mod wake;
 mod work;
 
-/// The body of `remand __shim`, which remand starts for itself.
+/// Entry point of `remand __shim`, an internal command.
 #[doc(hidden)]
 pub fn shim() -> std::process::ExitCode {
     process::shim_main()
 }
 
-/// The body of `remand __gh FILE …`, a stand-in for the `gh` command and for GitHub behind it.
+/// The body of `remand __gh FILE …`, the stand-in for GitHub and for the `gh` command.
 #[doc(hidden)]
 pub fn gh(args: Vec<std::ffi::OsString>) -> std::process::ExitCode {
-    fake_github::gh_main(args, config::agent_environment(&[]))
+    fake_github::main(args, config::agent_environment(&[]))
 }
 
-/// The command line.
+/// Entry point of the command line.
 #[doc(hidden)]
 pub fn main() -> std::process::ExitCode {
     cli::main()

@@ -1,11 +1,11 @@
-//! The program. All it does by itself is to tell apart what it was started as.
+//! The remand binary. It only selects the entry point for its arguments.
 
 use std::process::ExitCode;
 
 use rustix::fs::Mode;
 
 fn main() -> ExitCode {
-    // Before anything is written: what remand knows and what agents say is for nobody else.
+    // Set before anything is written: remand's data and the output of agents are private.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let mut args = std::env::args_os().skip(1);
     match args.next() {

@@ -1,4 +1,4 @@
-//! The settings that hold for one project, with nothing left to look up. Config fills them in; intake, dispatch and the
+//! Settings of one project, fully resolved. `config` fills them in; intake, dispatch and the
 //! command line read them. Pure.
 
 use std::path::PathBuf;
@@ -11,35 +11,36 @@ use crate::closed_enum::closed_enum;
 use crate::discover::Discover;
 use crate::finding::Severity;
 
-/// Everything that a change of the project is run with.
+/// All settings that apply to a change of the project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProjectSettings {
-    /// The name of an agent that is configured. None: no agent was chosen yet.
+    /// Name of a configured agent; `None` if no agent has been chosen yet.
     pub(crate) agent: Option<String>,
     pub(crate) review_agent: Option<String>,
-    /// Each a program and its arguments.
+    /// Commands, each a program with its arguments.
     pub(crate) gates: Vec<Vec<String>>,
     pub(crate) gate_in: GateIn,
     pub(crate) red_base: RedBase,
-    /// Folders in which worktrees may be. Empty: the folder that holds the project's main checkout.
+    /// Directories that may contain worktrees. Empty means the directory that contains the
+    /// project's main checkout.
     pub(crate) worktree_roots: Vec<PathBuf>,
     pub(crate) bounds: Bounds,
-    /// None: only the bound for all projects holds.
+    /// `None` if only the limit for all projects applies.
     pub(crate) max_day: Option<ProjectDayBound>,
     pub(crate) severity_threshold: Severity,
     pub(crate) max_gate_rounds: i64,
     pub(crate) main_checkout: MainCheckout,
-    /// The command that makes a worktree of ours ready. Empty: nothing.
+    /// Command that prepares a worktree created by remand. Empty if there is none.
     pub(crate) setup: Vec<String>,
-    /// Files after whose change the set-up runs again: names, meant in every folder, and paths from the top of the
-    /// repository.
+    /// Files that cause the set-up to run again when they change: names, which match in every
+    /// directory, and paths from the top of the repository.
     pub(crate) setup_again_on: Vec<String>,
-    /// The folder in which worktrees of ours are made.
+    /// Directory in which remand creates worktrees.
     pub(crate) own_worktrees: PathBuf,
-    /// Its changes are only reviewed, or only looked at.
+    /// Shadow mode: changes are only reviewed, or only observed.
     pub(crate) shadow: Shadow,
     pub(crate) push: PushLimits,
-    /// None: only pull requests that somebody named.
+    /// `None` if only pull requests that somebody named are adopted.
     pub(crate) discover: Option<Discover>,
 }
 
@@ -47,24 +48,24 @@ pub(crate) struct ProjectSettings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProjectDayBound {
     pub(crate) most_micros: i64,
-    /// The key of the setting, for the reason of a hold.
+    /// Key of the setting, for the reason of a hold.
     pub(crate) key: String,
 }
 
-/// `[push]`, key for key: the limits of a commit that may be pushed.
+/// Table `[push]`: limits for a commit that is pushed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct PushLimits {
-    /// Patterns of whole paths such as `.github/workflows/**`; the case of letters does not count.
+    /// Patterns for whole paths such as `.github/workflows/**`. Case is ignored.
     pub(crate) forbidden: Vec<String>,
     #[serde(deserialize_with = "whole::<_, _, 1, 102_400>")]
     pub(crate) max_file_kb: u64,
     #[serde(deserialize_with = "whole::<_, _, 1, 100_000>")]
     pub(crate) max_files: usize,
-    /// All contents together, and what the commits on the way carry.
+    /// Maximum size of all contents together, including those of intermediate commits.
     #[serde(deserialize_with = "whole::<_, _, 1, 10_485_760>")]
     pub(crate) max_total_kb: u64,
-    /// Whether added text is searched for secrets by their pattern.
+    /// Searches added text for secrets by their pattern.
     pub(crate) secrets: bool,
 }
 
@@ -79,26 +80,26 @@ impl PushLimits {
 }
 
 closed_enum! {
-    /// Where the gates run that decide what is pushed.
+    /// Location of the gates that decide what is pushed.
     "gate_in" GateIn {
-        /// In a checkout of remand's own, of exactly the commit.
+        /// A separate checkout of exactly the commit, made by remand.
         Checkout = "checkout",
-        /// Where the agent worked.
+        /// The worktree of the agent.
         Worktree = "worktree",
     }
 }
 
 closed_enum! {
-    /// The reaction to gates that are red on the base of a change, too.
+    /// Reaction to gates that also fail on the base of a change.
     "red_base" RedBase {
         Hold = "hold",
-        /// They are not even run there.
+        /// Gates are not run on the base at all.
         Ignore = "ignore",
     }
 }
 
 closed_enum! {
-    /// The reaction to a main checkout of the project that changed during a run.
+    /// Reaction to a change in the project's main checkout during a run.
     "main_checkout" MainCheckout {
         Report = "report",
         Escalate = "escalate",

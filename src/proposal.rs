@@ -1,27 +1,80 @@
-//! What evaluators propose and loops decide: words for it, so that those who judge need not know who carries it out.
+//! Proposals of evaluators, as data: evaluators need not know which code applies them.
 
 use crate::change::{ChangeId, FinalVerdict, ProjectId, Spent};
 use crate::closed_enum::closed_enum;
 use crate::event::Event;
-use crate::event::body::Escalated;
+use crate::event::body::{Escalated, WorkRejected};
 use crate::pull_request::FeedbackOutcome;
-use crate::work::{ItemId, NewRejection, Priority, RejectionId, ReviewFixMetadata, Source};
+use crate::work::{ItemId, Priority, RejectionId, Source};
 use std::fmt;
 
-/// One thing that an evaluator wants done. Proposing twice does it once.
+/// One action that a stock evaluator proposes for a change. Proposing it twice applies it once.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Proposal {
-    Fix(Fix),
-    /// The bound is reached: a person, or the next stage, by the change's setting.
-    Bound {
-        change_id: ChangeId,
-        escalation: Escalation,
+    /// One fix for pending rejections, oldest first. The newest determines the key of the item.
+    Fix {
+        rejections: Vec<RejectionId>,
+        /// Set if a person's feedback is among them, which starts a new round with its full
+        /// allowance.
+        begins_round: bool,
     },
-    /// A program of somebody's own wants it.
-    Asked(EvaluatorRequest),
+    /// A limit is reached: escalate, or go on to the next stage, depending on the setting of the
+    /// change.
+    Bound(Escalation),
+    /// Somebody who may create work requests changes: one `work_rejected` event.
+    Reject {
+        /// Actor of the event.
+        by: String,
+        summary: String,
+        rejected: Box<WorkRejected>,
+    },
+    /// A person with write permission approves this head.
+    Approve {
+        by: String,
+        head: String,
+        feedback_id: String,
+    },
+    /// Feedback that creates no work by itself. With `context` it is given to the next fix; any
+    /// other outcome is the reason why it is ignored.
+    Settle {
+        feedback_id: String,
+        outcome: FeedbackOutcome,
+        /// Explanation, if there is more to say than the outcome.
+        reason: Option<String>,
+    },
+    /// Feedback that has no effect although it might have had one: recorded with an event.
+    PassOver {
+        feedback_id: String,
+        outcome: FeedbackOutcome,
+        reason: String,
+        /// Login whose review is requested again, because the feedback is about a commit that is no
+        /// longer the head.
+        ask_again: Option<String>,
+    },
+    /// The pull request was merged.
+    Merged,
+    Closed,
+    Reopened,
+    /// The pull request was reopened, but its change cannot be, because another change now uses
+    /// what it needs.
+    StaysClosed {
+        reason: String,
+    },
+    /// A person pushed.
+    HeadMoved {
+        to: String,
+    },
+    Retargeted {
+        to: String,
+    },
+    /// The project's rules no longer select the pull request.
+    Unwanted {
+        reason: String,
+    },
+    Wanted,
 }
 
-/// What a command evaluator wants done, once by its key.
+/// Action requested by a command evaluator, applied once per key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EvaluatorRequest {
     pub(crate) key: String,
@@ -30,7 +83,8 @@ pub(crate) struct EvaluatorRequest {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RequestKind {
-    /// Of a change, or of a project alone; that of the change when both are given.
+    /// Item for a change, or for a project only. If both are given, the project is that of the
+    /// change.
     Item {
         change_id: Option<ChangeId>,
         project_id: Option<ProjectId>,
@@ -48,84 +102,26 @@ pub(crate) enum RequestKind {
         reason: String,
         decide: Option<String>,
     },
-    /// For the next fix to know.
+    /// Information for the next fix.
     Comment {
         change_id: ChangeId,
         text: String,
     },
 }
 
-/// One step for a change whose pull request was read. Taking it twice does it once.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum PullStep {
-    /// Somebody who may make work wants changes: one `work_rejected`.
-    Reject(Box<NewRejection>),
-    /// A person who may write approves this head.
-    Approve {
-        by: String,
-        head: String,
-        feedback_id: String,
-    },
-    /// No work of its own: `context` is told to the next fix, anything else says why nothing comes of it.
-    Settle {
-        feedback_id: String,
-        outcome: FeedbackOutcome,
-        /// In words, where there is more to say.
-        reason: Option<String>,
-    },
-    /// Nothing comes of it although something might have: with an event.
-    PassOver {
-        feedback_id: String,
-        outcome: FeedbackOutcome,
-        reason: String,
-        /// Asked to look again: what was said is about a commit that is not the head any more.
-        ask_again: Option<String>,
-    },
-    Merged,
-    Closed,
-    Reopened,
-    /// It was reopened, and its change can't be: what it needs is another's.
-    StaysClosed {
-        reason: String,
-    },
-    /// A person pushed.
-    HeadMoved {
-        to: String,
-    },
-    Retargeted {
-        to: String,
-    },
-    /// The project's rules no longer take it.
-    Unwanted {
-        reason: String,
-    },
-    Wanted,
-}
-
-/// One fix for all rejections that wait for one change.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Fix {
-    pub(crate) change_id: ChangeId,
-    /// Oldest first; the newest gives the item its key.
-    pub(crate) rejections: Vec<RejectionId>,
-    /// A person's feedback is among them: the allowance of this round begins anew.
-    pub(crate) begins_round: bool,
-    pub(crate) metadata: ReviewFixMetadata,
-}
-
-/// A change, or the work on it, that needs a person.
+/// Handover of a change, or of the work on it, to a person.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Escalation {
     pub(crate) reason: String,
     pub(crate) decision: Decision,
-    /// The bound that was reached, if it is about one.
+    /// Limit that was reached, if that is the reason.
     pub(crate) bound: Option<Bound>,
-    /// The rejected review's item, which is marked for a person too.
+    /// Item of the rejected review, which is marked for a person too.
     pub(crate) rejected_item: Option<ItemId>,
     pub(crate) final_verdict: Option<FinalVerdict>,
-    /// The item that failed stays as it is; all others are cancelled.
+    /// Item that failed and stays as it is; all others are cancelled.
     pub(crate) failed_item: Option<ItemId>,
-    /// The ref that keeps the work that is not used.
+    /// Ref that keeps the unused work.
     pub(crate) wip: Option<String>,
 }
 
@@ -169,7 +165,7 @@ impl Escalation {
 }
 
 closed_enum! {
-    /// A bound whose end is a person's to decide.
+    /// Limits that only a person can lift.
     "bound" Bound {
         Cycles = "cycles",
         TotalFixes = "total_fixes",
@@ -177,16 +173,16 @@ closed_enum! {
         Tokens = "tokens",
         Money = "money",
         NoProgress = "no_progress",
-        /// A person took a fix back, so that no more are made without being asked for.
+        /// A person reverted a fix, so no more are made unless requested.
         Reverted = "reverted",
-        /// The pull request can't be read. A good read is the end of it.
+        /// The pull request cannot be read. A successful read ends the escalation.
         Unreadable = "unreadable",
         PromptSize = "prompt_size",
     }
 }
 
 impl Bound {
-    /// The bound that an `escalated` event is about.
+    /// Returns the limit that an `escalated` event is about.
     pub(crate) fn of(escalated: &Event) -> Option<Self> {
         escalated.body::<Escalated>()?.bound
     }
@@ -202,18 +198,19 @@ impl From<Spent> for Bound {
     }
 }
 
-/// The one thing that a person has to decide: a sentence, and the commands in it as data, likeliest first.
+/// The one thing that a person has to decide: a sentence, and the commands in it as data, most
+/// likely first.
 ///
-/// Made with [`decision!`], so that each command is written once.
+/// Created with [`decision!`], so that each command is written once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) text: String,
-    /// Exactly as they are typed; `…` stands for what only the person knows.
+    /// Commands exactly as they are typed. `…` marks a value that only the person knows.
     pub(crate) commands: Vec<String>,
 }
 
 impl Decision {
-    /// A command of remand's, which stands in backticks in the text.
+    /// Creates a decision from one remand command, which is put in backticks in the text.
     pub(crate) fn command(command: impl Into<String>) -> Self {
         let command = command.into();
         Self {
@@ -260,7 +257,7 @@ impl From<&str> for Decision {
     }
 }
 
-/// Puts a decision together from others, commands for the most part: each is named in the text.
+/// Builds a decision from others, mostly commands. Each is named in the text.
 macro_rules! decision {
     ($text:literal $(, $name:ident = $part:expr)+ $(,)?) => {{
         $(let $name: $crate::proposal::Decision = $part;)+

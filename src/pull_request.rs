@@ -1,5 +1,5 @@
-//! Pull requests and what is said on them, as the forge tells it. Nothing in here is trusted by being here: who may make
-//! work is decided when it is taken in.
+//! Pull requests and the comments on them, as the forge reports them. None of this is trusted: the
+//! intake decides who may create work.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,11 +17,12 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// What kind of account wrote something. Names prove nothing: a user may be called `github-actions`.
+    /// Kind of account that wrote a comment. Names prove nothing: a user may be called
+    /// `github-actions`.
     "author kind" AuthorKind {
         User = "user",
         Bot = "bot",
-        /// An organization, or something that the forge has not had before.
+        /// An organization, or a kind unknown to remand.
         Other = "other",
     }
 }
@@ -37,7 +38,7 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// How a review of ours is put on a pull request.
+    /// Form in which our reviews are posted on a pull request.
     "way of posting reviews" PostReviews {
         RequestChanges = "request_changes",
         Comment = "comment",
@@ -46,16 +47,18 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// Where on a pull request something was said.
+    /// Place on a pull request where a comment was made.
     "feedback kind" SaidKind {
         Review = "review",
         ReviewComment = "review_comment",
         IssueComment = "issue_comment",
+        /// Guidance by the operator, not on a pull request.
+        Person = "person",
     }
 }
 
 closed_enum! {
-    /// What somebody may do to a repository, as the forge says.
+    /// Permission of an account on a repository, as reported by the forge.
     "permission" Permission {
         Admin = "admin",
         Maintain = "maintain",
@@ -67,32 +70,32 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// The outcome of a piece of feedback.
+    /// Outcome of a piece of feedback.
     "feedback outcome" FeedbackOutcome {
         Rejected = "rejected",
         Approved = "approved",
-        /// It is given to the next fix.
+        /// Given to the next fix as context.
         Context = "context",
         Ours = "ours",
-        /// It came with more than a fix can be given.
+        /// Part of more feedback than a fix can be given.
         LeftOut = "left_out",
-        /// An approval that does not count while somebody else requests changes.
+        /// An approval that does not count while another person requests changes.
         ObjectionStands = "objection_stands",
-        /// It is about a commit that is not the head any more.
+        /// Feedback about a commit that is no longer the head.
         OtherHead = "other_head",
         Dismissed = "dismissed",
         SaysNothing = "says_nothing",
-        /// It came with a review that made no work.
+        /// Part of a review that created no work.
         NoWork = "no_work",
-        /// The pull request or the change is over.
+        /// The pull request or the change has ended.
         PrOver = "pr_over",
-        /// Its author may not make work.
+        /// The author may not create work.
         NotTrusted = "not_trusted",
     }
 }
 
 closed_enum! {
-    /// The reason why a pull request could not be read.
+    /// Reason for a failed read of a pull request.
     "trouble kind" ReadTrouble {
         Limited = "limited",
         NoGh = "no_gh",
@@ -103,22 +106,31 @@ closed_enum! {
         Transient = "transient",
         Broken = "broken",
         TooSlow = "too_slow",
-        /// It was read, and could not be stored.
+        /// Read, but could not be stored.
         NotStored = "not_stored",
     }
 }
 
 closed_enum! {
-    /// What may come of something that was said.
+    /// Permitted use of a comment.
     "trust" Trust {
         MayMakeWork = "may_make_work",
-        /// For people to read, never for an agent.
+        /// Shown to people, never to an agent.
         ShownOnly = "shown_only",
         Ours = "ours",
     }
 }
 
-/// An account of the forge. The number is the account; the name may be given to somebody else tomorrow.
+/// Permitted use of a comment, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TrustDecision {
+    pub(crate) trust: Trust,
+    pub(crate) reason: String,
+    /// Set for a person, not for a bot. A person's feedback starts a new round of fixes.
+    pub(crate) is_person: bool,
+}
+
+/// Account on the forge. The number identifies it; the name may belong to somebody else tomorrow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Author {
     pub(crate) id: i64,
@@ -126,25 +138,26 @@ pub(crate) struct Author {
     pub(crate) kind: AuthorKind,
 }
 
-/// A pull request at the moment of the look.
+/// Pull request at the time it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Pull {
     pub(crate) number: i64,
     pub(crate) title: String,
-    /// The author's description.
+    /// Description by the author.
     #[serde(skip)]
     pub(crate) body: Option<String>,
     pub(crate) state: PullState,
     pub(crate) draft: bool,
-    /// None: the account is gone.
+    /// `None` if the account was deleted.
     pub(crate) author: Option<Author>,
     pub(crate) head_ref: String,
     pub(crate) head_sha: String,
-    /// `owner/name` of the repository that the branch is in; none when it was deleted.
+    /// `owner/name` of the repository that contains the branch; `None` if it was deleted.
     pub(crate) head_repo: Option<String>,
-    /// `owner/name` of the repository that it goes into, as the forge has it now.
+    /// `owner/name` of the target repository, as the forge currently reports it.
     pub(crate) base_repo: String,
-    /// That of the repository, as the forge has it now. Nothing is ever pushed there.
+    /// Default branch of the repository, as the forge currently reports it. Nothing is ever pushed
+    /// there.
     pub(crate) default_branch: String,
     pub(crate) base_ref: String,
     pub(crate) labels: Vec<String>,
@@ -153,33 +166,33 @@ pub(crate) struct Pull {
     pub(crate) url: String,
 }
 
-/// One thing that somebody said on a pull request.
+/// Comment or review on a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Comment {
     pub(crate) kind: SaidKind,
-    /// Unique within its kind.
+    /// Number on the forge, unique within its kind.
     pub(crate) forge_id: i64,
-    /// None: the account is gone.
+    /// `None` if the account was deleted.
     pub(crate) author: Option<Author>,
     pub(crate) body: String,
-    /// Of a review.
+    /// State of a review; `None` for comments.
     pub(crate) state: Option<ReviewState>,
-    /// The commit that a review or an inline comment is about.
+    /// Commit that a review or an inline comment is about.
     pub(crate) commit: Option<String>,
     pub(crate) path: Option<String>,
     pub(crate) line: Option<i64>,
-    /// The lines of the diff that an inline comment stands under.
+    /// Lines of the diff above an inline comment.
     pub(crate) hunk: Option<String>,
-    /// The review that an inline comment came with.
+    /// Review that an inline comment belongs to.
     pub(crate) review: Option<i64>,
-    /// The inline comment that this one answers.
+    /// Inline comment that this one replies to.
     pub(crate) in_reply_to: Option<i64>,
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
     pub(crate) url: String,
 }
 
-/// A pull request that was seen, as it is stored.
+/// Pull request as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct PullRow {
     pub(crate) project_id: ProjectId,
@@ -187,30 +200,31 @@ pub(crate) struct PullRow {
     pub(crate) change_id: Option<ChangeId>,
     pub(crate) title: String,
     pub(crate) state: PullState,
-    /// The state that its change was last moved by.
+    /// State that the change was last moved for.
     pub(crate) acted_on: Option<PullState>,
     pub(crate) draft: bool,
     pub(crate) author: Option<String>,
-    /// None: the account is gone, or the pull request was not read since this is stored.
+    /// `None` if the account was deleted, or if the pull request has not been read since this
+    /// column exists.
     #[serde(skip)]
     pub(crate) author_id: Option<i64>,
     pub(crate) head_ref: String,
     pub(crate) head_sha: String,
-    /// The date of its commit; none: it was not asked for.
+    /// Date of the head commit; `None` if it was not requested.
     pub(crate) head_since: Option<Time>,
-    /// None: the forge did not say it in a way that can be read.
+    /// `None` if the forge did not report it in a readable form.
     pub(crate) opened_at: Option<Time>,
     pub(crate) base_ref: String,
     pub(crate) labels: Vec<String>,
     pub(crate) url: String,
-    /// Why the project's rules do not take it.
+    /// Reason why the project's rules do not select it.
     pub(crate) passed_over: Option<String>,
     #[serde(skip)]
     pub(crate) etag: Option<String>,
     #[serde(skip)]
     pub(crate) marks: Value,
     pub(crate) read_at: Option<Time>,
-    /// The newest event when the last read began: what it brought is newer than that.
+    /// Id of the newest event when the last read started. Everything from that read is newer.
     #[serde(skip)]
     pub(crate) read_after: i64,
     pub(crate) next_read: Option<Time>,
@@ -218,39 +232,39 @@ pub(crate) struct PullRow {
     pub(crate) trouble: Option<String>,
     #[serde(skip)]
     pub(crate) trouble_kind: Option<ReadTrouble>,
-    /// Fetches in a row that ran out of time.
+    /// Number of consecutive fetches that timed out.
     #[serde(skip)]
     pub(crate) slow_reads: i64,
-    /// What such a fetch had read.
+    /// Pages that such a fetch had read.
     #[serde(skip)]
     pub(crate) kept_pages: Value,
     #[serde(skip)]
     pub(crate) purpose: Purpose,
 }
 
-/// What a pull request is for, as it was stored.
+/// Purpose of a pull request, as it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Purpose {
-    /// None: it has none.
+    /// `None` if the pull request has no description.
     pub(crate) description: Option<Description>,
-    /// The issue that it says it closes.
+    /// Issue that the pull request claims to close.
     pub(crate) issue: Option<LinkedIssue>,
 }
 
-/// What the author of a pull request wrote about it. Agents are given it if it may make work.
+/// Description of a pull request by its author. Agents get it if its author may create work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Description {
     pub(crate) text: String,
     pub(crate) trust: Trust,
-    /// Why it is trusted or not.
+    /// Reason why it is trusted or not.
     pub(crate) reason: String,
 }
 
-/// An issue that a pull request closes.
+/// Issue that a pull request closes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(crate) enum LinkedIssue {
-    /// Agents are given it if it may make work.
+    /// An issue that was read. Agents get it if its author may create work.
     Read {
         number: i64,
         title: String,
@@ -262,19 +276,19 @@ pub(crate) enum LinkedIssue {
     Unread {
         number: i64,
         reason: String,
-        /// Not asked for again before the pull request changes.
+        /// Set if the issue is not requested again until the pull request changes.
         is_lasting: bool,
     },
 }
 
-/// An issue at the moment of the look.
+/// Issue at the time it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Issue {
     pub(crate) title: String,
     pub(crate) body: String,
-    /// None: the account is gone.
+    /// `None` if the account was deleted.
     pub(crate) author: Option<Author>,
-    /// Pull requests are issues to the forge.
+    /// Set for a pull request, which the forge also treats as an issue.
     pub(crate) is_pull: bool,
 }
 
@@ -292,7 +306,7 @@ impl LinkedIssue {
         }
     }
 
-    /// The last try failed in a way that may pass.
+    /// True if the last attempt failed in a way that may be temporary.
     pub(crate) fn is_to_be_read(&self) -> bool {
         match self {
             Self::Read { .. } => false,
@@ -301,12 +315,12 @@ impl LinkedIssue {
     }
 }
 
-/// Something that was said, as it is stored.
+/// Comment or review as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Feedback {
     pub(crate) feedback_id: String,
     pub(crate) change_id: ChangeId,
-    /// `review:77`
+    /// Kind and number on the forge, such as `review:77`.
     pub(crate) forge_id: String,
     pub(crate) author: String,
     pub(crate) author_id: Option<i64>,
@@ -319,7 +333,7 @@ pub(crate) struct Feedback {
     pub(crate) path: Option<String>,
     pub(crate) line: Option<i64>,
     pub(crate) hunk: Option<String>,
-    /// The review that it came with, by the forge's number.
+    /// Number on the forge of the review that it belongs to.
     pub(crate) review: Option<i64>,
     pub(crate) in_reply_to: Option<i64>,
     pub(crate) url: Option<String>,
@@ -327,18 +341,19 @@ pub(crate) struct Feedback {
     pub(crate) created_at: Option<String>,
     pub(crate) taken_in: Time,
     pub(crate) outcome: Option<FeedbackOutcome>,
-    /// The outcome in words, where there is more to say.
+    /// Explanation of the outcome, if there is more to say.
     pub(crate) outcome_reason: Option<String>,
     pub(crate) event_id: Option<i64>,
 }
 
-/// An inline comment is about the last of the lines that it stands under.
+/// Number of lines kept of a hunk. An inline comment is about the last of the lines above it.
 const HUNK_LINES: usize = 12;
 
-/// A longer one is data or was made by a program.
+/// Maximum length of a line. A longer one is data or generated.
 const HUNK_LINE_CHARS: usize = 300;
 
-/// What of a hunk belongs to the comment under it: the forge sends all of it, of any size.
+/// Returns the end of a hunk, which is the part that the comment below it is about. The forge sends
+/// the whole hunk, of any size.
 pub(crate) fn last_lines(hunk: &str) -> String {
     let lines: Vec<&str> = hunk.lines().rev().take(HUNK_LINES).collect();
     let short = |line: &&str| match line.char_indices().nth(HUNK_LINE_CHARS) {
@@ -349,14 +364,14 @@ pub(crate) fn last_lines(hunk: &str) -> String {
 }
 
 impl Feedback {
-    /// The forge's own number.
+    /// Returns the number on the forge.
     pub(crate) fn number(&self) -> Option<i64> {
         self.forge_id.split_once(':')?.1.parse().ok()
     }
 }
 
 impl Pull {
-    /// Its branch is in another repository, or nowhere: nothing can be pushed there.
+    /// True if the branch is in another repository, or deleted: nothing can be pushed there.
     pub(crate) fn is_fork(&self) -> bool {
         self.head_repo
             .as_ref()
@@ -365,25 +380,26 @@ impl Pull {
 }
 
 impl Comment {
-    /// The same in every table and event: `review:77`.
+    /// Returns the key used in every table and event: `review:77`.
     pub(crate) fn key(&self) -> String {
         format!("{}:{}", self.kind, self.forge_id)
     }
 }
 
-/// What all that a remand posts ends with: not shown by the forge, and found there again.
+/// Returns the last line of every text that remand posts. The forge does not show it, but it can be
+/// found there again.
 pub(crate) fn marker_line(marker: &str) -> String {
     format!("{MARKER_OPENS}{marker}{MARKER_CLOSES}")
 }
 
-/// The marker of a text that a remand posted: its last line, as it was put there. Whoever quotes such a text writes words
-/// of his own after it, or has it behind a `>`.
+/// Returns the marker of a text posted by remand: its last line, exactly as posted. A person who
+/// quotes such a text adds their own words after it, or has it behind a `>`.
 pub(crate) fn marker_of(body: &str) -> Option<&str> {
     let last = body.trim_end().lines().next_back()?;
     last.strip_prefix(MARKER_OPENS)?.strip_suffix(MARKER_CLOSES)
 }
 
-/// Whether a text was posted by a remand, this one or another: every marker is 32 hexadecimal digits.
+/// True if a text was posted by this or another remand. Every marker has 32 hexadecimal digits.
 pub(crate) fn is_by_a_remand(body: &str) -> bool {
     let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
     marker_of(body).is_some_and(|marker| marker.len() == 32 && marker.chars().all(is_digit))
@@ -393,9 +409,9 @@ const MARKER_OPENS: &str = "<!-- remand:";
 const MARKER_CLOSES: &str = " -->";
 
 impl Permission {
-    /// The one of two permissions that allows less.
+    /// Returns the weaker of two permissions.
     pub(crate) fn lesser(self, other: Self) -> Self {
-        // Declared from the most to the least.
+        // Declared from the strongest to the weakest.
         self.max(other)
     }
 

@@ -1,21 +1,22 @@
-//! Text that others wrote, made harmless for a terminal and for JSON: nothing in it can move the cursor, set a
-//! title, write to the clipboard or turn the line around. Pure; whoever prints uses it, nobody else needs it.
+//! Makes text that others wrote harmless for a terminal and for JSON: it cannot move the cursor,
+//! set a title, write to the clipboard or reverse the line. Pure; only code that prints needs it.
 
-/// For a place that is one line: what would end it or move in it is made visible.
+/// Sanitizes text for a single line: characters that would end it or move the cursor are made
+/// visible.
 pub(crate) fn line(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
-    let mut shown = String::with_capacity(text.len());
+    let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '\n' => shown.push('⏎'),
-            '\t' => shown.push(' '),
-            _ => push(&mut shown, c),
+            '\n' => safe.push('⏎'),
+            '\t' => safe.push(' '),
+            _ => push(&mut safe, c),
         }
     }
-    shown
+    safe
 }
 
-/// The first `most` characters of a text; a mark says how many are left out.
+/// Returns the first `most` characters of a text, followed by the number of omitted ones.
 pub(crate) fn cap(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -26,7 +27,7 @@ pub(crate) fn cap(text: &str, most: usize) -> String {
     }
 }
 
-/// An error with what lies under it, in one line.
+/// Formats an error with its sources on one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut under = error.source();
@@ -40,36 +41,40 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// For a place of many lines: the lines stay, everything else is as in `line`.
+/// Sanitizes text for several lines: line breaks remain, everything else is as in `line`.
 pub(crate) fn block(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
-    let mut shown = String::with_capacity(text.len());
+    let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '\n' | '\t' => shown.push(c),
-            _ => push(&mut shown, c),
+            '\n' | '\t' => safe.push(c),
+            _ => push(&mut safe, c),
         }
     }
-    shown
+    safe
 }
 
-/// For text that is posted where others read it: lines and tabs stay, and so do the joiners of emoji; control characters
-/// and what turns the direction of text around are made visible.
+/// Sanitizes text that is posted publicly.
+///
+/// Line breaks, tabs and the joiners of emoji remain. Control characters and bidirectional controls
+/// are made visible.
 pub(crate) fn posted(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
-    let mut shown = String::with_capacity(text.len());
+    let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '\n' | '\t' => shown.push(c),
-            _ if c.is_control() || turns_text(c) => push(&mut shown, c),
-            _ => shown.push(c),
+            '\n' | '\t' => safe.push(c),
+            _ if c.is_control() || turns_text(c) => push(&mut safe, c),
+            _ => safe.push(c),
         }
     }
-    shown
+    safe
 }
 
-/// JSON that was written already. What JSON leaves as it is and a terminal obeys becomes an escape: the same string
-/// to whoever parses it. Outside of strings JSON has only ASCII, so this never touches its structure.
+/// Sanitizes serialized JSON.
+///
+/// Characters that JSON leaves as they are and a terminal obeys become escapes, so that the parsed
+/// string is the same. Outside of strings JSON has only ASCII, so this never changes its structure.
 pub(crate) fn json(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -84,28 +89,28 @@ pub(crate) fn json(text: &str) -> String {
     safe
 }
 
-fn push(shown: &mut String, c: char) {
+fn push(safe: &mut String, c: char) {
     match c {
-        // Unicode has a picture of each of them, one column wide.
+        // Unicode has a symbol for each of them, one column wide.
         '\u{0}'..='\u{1f}' => {
-            shown.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'));
+            safe.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'));
         }
-        '\u{7f}' => shown.push('␡'),
+        '\u{7f}' => safe.push('␡'),
         _ if c.is_control() || is_deceptive(c) => {
-            shown.push_str(&format!("<U+{:04X}>", u32::from(c)));
+            safe.push_str(&format!("<U+{:04X}>", u32::from(c)));
         }
-        // They belong to emoji and to some scripts; alone they show nothing.
+        // Joiners belong to emoji and to some scripts; on their own they are invisible.
         _ if is_joiner(c) => {}
-        _ => shown.push(c),
+        _ => safe.push(c),
     }
 }
 
-/// Bidirectional controls: with them a line reads other than it is.
+/// True for bidirectional controls, which make a line display differently from its contents.
 fn turns_text(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Characters that change how others are read and are not seen themselves.
+/// True for invisible characters that change how others are displayed.
 fn is_deceptive(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'

@@ -1,4 +1,4 @@
-//! A text that must be in no log, no database and no commit.
+//! Text that must not appear in a log, the database or a commit.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for comparisons only.
+    /// Returns the text itself, for comparisons only.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,24 +1,25 @@
-//! Secrets by their pattern. This is hygiene and no boundary: who wants to hide one from it can.
+//! Finds secrets by their pattern. This is hygiene and not a security boundary: a secret can easily
+//! be hidden from it.
 
 use std::ops::Range;
 
-/// What was found, by its kind: the text itself is never kept.
+/// Kind and position of a detected secret. The text itself is never kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SecretHit {
     pub(crate) kind: &'static str,
     pub(crate) at: Range<usize>,
 }
 
-/// A prefix that gives a secret away, and what follows it.
+/// Prefix that identifies a secret, and the form of the rest.
 struct Shape {
     kind: &'static str,
     prefix: &'static str,
-    /// Of the rest.
+    /// Minimum length of the part after the prefix.
     least: usize,
     letters: fn(u8) -> bool,
-    /// Upper and lower case and digits: words with dashes between them have not all three.
+    /// Requires upper case, lower case and digits. Words joined by dashes do not have all three.
     is_mixed: bool,
-    /// Exactly `least`, and no letter or digit on either side.
+    /// Requires a length of exactly `least`, with no letter or digit on either side.
     is_exact: bool,
 }
 
@@ -70,35 +71,36 @@ pub(crate) fn has_any(bytes: &[u8]) -> bool {
     !find(bytes).is_empty()
 }
 
-/// The text with every secret in it covered.
+/// Returns the text with every secret masked.
 pub(crate) fn hide(text: &str) -> String {
-    let mut shown = String::new();
+    let mut masked = String::new();
     let mut from = 0;
     for SecretHit { at, .. } in find(text.as_bytes()) {
-        shown.push_str(text.get(from..at.start).unwrap_or_default());
-        shown.push_str("***");
+        masked.push_str(text.get(from..at.start).unwrap_or_default());
+        masked.push_str("***");
         from = at.end;
     }
-    shown.push_str(text.get(from..).unwrap_or_default());
-    shown
+    masked.push_str(text.get(from..).unwrap_or_default());
+    masked
 }
 
-/// All that look like secrets, in order, none inside another. Placeholders are passed over.
+/// Returns everything that looks like a secret, in order and without overlaps. Placeholders are
+/// skipped.
 pub(crate) fn find(bytes: &[u8]) -> Vec<SecretHit> {
-    let mut found: Vec<SecretHit> = Vec::new();
+    let mut hits: Vec<SecretHit> = Vec::new();
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
-        let here = match byte {
+        let hit = match byte {
             b'g' | b's' | b'x' | b'A' => SHAPES.iter().find_map(|shape| shape.at(bytes, at)),
             b'-' => private_key(bytes, at),
             b'e' => web_token(bytes, at),
             b':' => password_in_url(bytes, at),
             _ => None,
         };
-        at = here.as_ref().map_or(at + 1, |here| here.at.end.max(at + 1));
-        found.extend(here);
+        at = hit.as_ref().map_or(at + 1, |hit| hit.at.end.max(at + 1));
+        hits.extend(hit);
     }
-    found
+    hits
 }
 
 impl Shape {
@@ -132,7 +134,8 @@ impl Shape {
     }
 }
 
-/// `-----BEGIN … PRIVATE KEY-----` with a key behind it: the line alone is in every program that reads keys.
+/// Matches `-----BEGIN … PRIVATE KEY-----` followed by a key. The line alone occurs in every
+/// program that reads keys.
 fn private_key(bytes: &[u8], at: usize) -> Option<SecretHit> {
     let rest = bytes.get(at..)?.strip_prefix(b"-----BEGIN ")?;
     let title = rest.get(..rest.len().min(60))?;
@@ -148,7 +151,7 @@ fn private_key(bytes: &[u8], at: usize) -> Option<SecretHit> {
     })
 }
 
-/// Three parts of base64 with dots between them, the first two being JSON.
+/// Matches three parts of base64 separated by dots, the first two of which are JSON.
 fn web_token(bytes: &[u8], at: usize) -> Option<SecretHit> {
     let rest = bytes.get(at..)?;
     let head = run(rest, word_or_dash);
@@ -171,7 +174,7 @@ fn web_token(bytes: &[u8], at: usize) -> Option<SecretHit> {
     })
 }
 
-/// `://user:password@host`.
+/// Matches `://user:password@host`.
 fn password_in_url(bytes: &[u8], at: usize) -> Option<SecretHit> {
     let rest = bytes.get(at..)?.strip_prefix(b"://")?;
     let authority = rest.get(
@@ -210,7 +213,7 @@ fn password_in_url(bytes: &[u8], at: usize) -> Option<SecretHit> {
     })
 }
 
-/// Where a text stands first.
+/// Returns the position of the first occurrence of a text.
 pub(crate) fn position(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     let first = needle.first()?;
     let mut from = 0;
@@ -239,7 +242,8 @@ fn upper(b: u8) -> bool {
     b.is_ascii_uppercase() || b.is_ascii_digit()
 }
 
-/// What people write where a secret would stand: few letters, the alphabet, or a word that says so.
+/// True for text that people write in place of a secret: few distinct letters, the alphabet, or a
+/// word that marks a placeholder.
 fn is_placeholder(value: &[u8]) -> bool {
     let lower = value.to_ascii_lowercase();
     let mut letters: Vec<u8> = lower.clone();
@@ -249,7 +253,7 @@ fn is_placeholder(value: &[u8]) -> bool {
         .windows(2)
         .filter(|pair| matches!(pair, [a, b] if b.wrapping_sub(*a) <= 1))
         .count();
-    let says_so = [
+    let markers = [
         &b"example"[..],
         b"placeholder",
         b"redacted",
@@ -261,7 +265,9 @@ fn is_placeholder(value: &[u8]) -> bool {
     ];
     letters.len() <= 4
         || steps * 2 > lower.len()
-        || says_so.iter().any(|said| position(&lower, said).is_some())
+        || markers
+            .iter()
+            .any(|marker| position(&lower, marker).is_some())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What is a secret and what only looks like one. The values are made up, and put together so that no scanner of others
-//! finds them in this file.
+//! Tests for text that is a secret and text that only looks like one. The values are made up, and
+//! concatenated so that other scanners do not report this file.
 
 use super::*;
 

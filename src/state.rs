@@ -1,18 +1,19 @@
-//! The table of moves of a change: one pure function. What is not written here is an error, never a guess.
-//! Nothing in here reads a clock, a file or the blackboard.
+//! Transition table of a change: one pure function. A transition that is not listed here is an
+//! error, never a guess. Nothing here reads a clock, a file or the blackboard.
 
 use crate::change::{Change, OnMaxCycles, State};
 
-// Reserved: nothing runs or sends these yet. They are the contract of what is to come, here and in schema.sql.
-//   implement items        states queued, implementing; triggers implement_claimed, implement_done; `Facts::self_review`;
-//                          item sources github, specflow, pull_request, feedback_analysis
+// Reserved for future features, here and in schema.sql: nothing uses these yet.
+//   implement items        states queued, implementing; triggers implement_claimed, implement_done;
+//                          `Facts::self_review`; item sources github, specflow, pull_request,
+//                          feedback_analysis
 //   pull request creation  state pr_created; triggers pr_made, pr_recorded, skip_to_pr
 //   messages               table messages, event type message_sent
 //   notifications          table notifications, event type notified
 
 pub(crate) use crate::change::Trigger;
 
-/// What of a change, besides its state, decides a move.
+/// Properties of a change, besides its state, that decide a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) has_pr: bool,
@@ -25,7 +26,7 @@ impl From<&Change> for Facts {
     fn from(change: &Change) -> Self {
         Self {
             has_pr: change.has_pr(),
-            // Every change is reviewed until switching it off is a setting.
+            // Every change is reviewed, since there is no setting to turn that off yet.
             self_review: true,
             on_max_cycles: change.on_max_cycles,
             escalated_from: change.escalated_from,
@@ -33,15 +34,15 @@ impl From<&Change> for Facts {
     }
 }
 
-/// What a trigger does in a state.
+/// Effect of a trigger in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Move {
     To(State),
-    /// A claim again, after a crash, a stop or a hold.
+    /// No transition: the item is claimed again after a crash, a stop or a hold.
     Stay,
 }
 
-/// A move that is not in the table.
+/// Error for a transition that is not in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a change that is {state} has no move on {trigger}")]
 pub(crate) struct NoSuchMove {
@@ -49,7 +50,7 @@ pub(crate) struct NoSuchMove {
     pub(crate) trigger: Trigger,
 }
 
-/// The table.
+/// Looks up the transition for a trigger.
 pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move, NoSuchMove> {
     use State as S;
     use Trigger as T;
@@ -101,12 +102,12 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
         },
         (S::Closed, T::Reopened) => resting,
 
-        // A claim again is no move.
+        // Claiming again is not a transition.
         (S::Implementing, T::ImplementClaimed)
         | (S::SelfReviewing | S::ReviewingPr, T::ReviewClaimed)
         | (S::Refining | S::AddressingFeedback, T::FixClaimed) => return Ok(Move::Stay),
 
-        // The forge's and a person's word hold almost everywhere.
+        // Decisions of the forge and of people apply almost everywhere.
         (S::Merged, _) => return Err(NoSuchMove { state, trigger }),
         (_, T::Merged) => S::Merged,
         (_, T::Closed) => S::Closed,
@@ -119,7 +120,7 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
 
         (_, _) => return Err(NoSuchMove { state, trigger }),
     };
-    // Approving what is approved, closing what is closed: nothing new was said.
+    // Approving an approved change or closing a closed one has no effect.
     if to == state {
         Ok(Move::Stay)
     } else {
@@ -127,7 +128,8 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
     }
 }
 
-/// Where a change goes back to when a person sends an escalated one on: a running state is left for the one before it.
+/// Returns the state for an escalated change that a person sends back to the loop. A running state
+/// is replaced by the one before it.
 pub(crate) fn resting(state: State) -> State {
     match state {
         State::Implementing => State::Queued,

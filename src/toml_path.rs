@@ -1,5 +1,5 @@
-//! Where a key stands in a TOML document: from the dotted path that an error names to the bytes of the file.
-//! Only for documents that people write; it decides nothing about what is in them.
+//! Finds keys in a TOML document: maps the dotted path in an error to bytes of the file. For
+//! documents that people write; it does not interpret their contents.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde_path_to_error::Segment;
 use toml::de::{DeTable, DeValue};
 
-/// `agents.claude.env[0]`
+/// Path of a key, such as `agents.claude.env[0]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeyPath(Vec<Step>);
 
@@ -19,7 +19,7 @@ pub(crate) enum Step {
     Index(usize),
 }
 
-/// The bytes of a key and of what it is set to. An element of a list has no key of its own.
+/// Byte ranges of a key and of its value. An element of a list has no key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Spans {
     pub(crate) key: Option<Range<usize>>,
@@ -28,7 +28,7 @@ pub(crate) struct Spans {
 }
 
 impl KeyPath {
-    /// Of keys that have no dot in them.
+    /// Parses a path of keys that contain no dots.
     pub(crate) fn dotted(text: &str) -> Self {
         Self(text.split('.').map(|key| Step::Key(key.into())).collect())
     }
@@ -47,14 +47,14 @@ impl KeyPath {
         &self.0
     }
 
-    /// The table or list that it stands in, and the last step.
+    /// Returns the enclosing table or list, and the last step.
     pub(crate) fn split_last(&self) -> Option<(Self, &Step)> {
         self.0
             .split_last()
             .map(|(last, before)| (Self(before.to_vec()), last))
     }
 
-    /// Where it stands in `document`, if it does.
+    /// Finds the path in `document`.
     pub(crate) fn find(&self, document: &DeTable<'_>) -> Option<Spans> {
         let mut steps = self.0.iter();
         let Some(Step::Key(first)) = steps.next() else {
@@ -79,7 +79,7 @@ impl KeyPath {
         })
     }
 
-    /// The keys of the table that stands there.
+    /// Returns the keys of the table at this path.
     pub(crate) fn keys_in<'d>(&self, document: &'d DeTable<'_>) -> Option<Vec<&'d str>> {
         let mut table = document;
         for step in &self.0 {
@@ -92,7 +92,8 @@ impl KeyPath {
         Some(table.keys().map(|key| key.get_ref().as_ref()).collect())
     }
 
-    /// Takes the key out, or the whole list for a path into a list. Says whether something went.
+    /// Removes the key, or the whole list for a path into a list. Returns true if something was
+    /// removed.
     pub(crate) fn take_from(&self, document: &mut DeTable<'_>) -> bool {
         let mut table = document;
         let mut steps = self.0.iter().peekable();
@@ -143,10 +144,11 @@ impl fmt::Display for KeyPath {
     }
 }
 
-/// The names of a struct's fields as its files spell them, so that no list of them is kept by hand.
+/// Returns the field names of a struct as they are spelled in files, so that no list of them has to
+/// be maintained.
 pub(crate) fn fields_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     let mut fields: &'static [&'static str] = &[];
-    // It always fails: it is asked for a value only to see which fields the type asks for.
+    // Always fails: a value is requested only to record the fields that the type asks for.
     drop(T::deserialize(FieldNames(&mut fields)));
     fields
 }

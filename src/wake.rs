@@ -1,5 +1,5 @@
-//! Wakes: something was committed, look. A wake carries no data and may come once too often; it is never what the
-//! loops rely on to be right, only to be quick.
+//! Wake-ups: signals that something was committed. A wake-up carries no data and may be spurious.
+//! The loops use it to react quickly; their correctness never depends on it.
 
 use std::io;
 use std::os::unix::net::UnixDatagram as StdDatagram;
@@ -13,29 +13,29 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blackboard::Db;
 
-/// Tells a daemon on this blackboard, if there is one, that something was committed.
+/// Notifies the daemon of this blackboard, if there is one, that something was committed.
 pub(crate) fn poke(blackboard: &Path) {
     let sent = StdDatagram::unbound().and_then(|socket| {
         socket.set_nonblocking(true)?;
         socket.send_to(&[], socket_path(blackboard))
     });
     if let Err(error) = sent {
-        // No daemon, or one that is waking already.
+        // There is no daemon, or it is waking up already.
         tracing::debug!(error = ?error, "nobody was poked");
     }
 }
 
-/// Whether a daemon on this blackboard listens for pokes. Asking does not wake it.
+/// True if a daemon of this blackboard listens for wake-ups. Does not wake it.
 pub(crate) fn is_heard(blackboard: &Path) -> bool {
     StdDatagram::unbound().is_ok_and(|socket| socket.connect(socket_path(blackboard)).is_ok())
 }
 
-/// The socket that a daemon on this blackboard listens at.
+/// Returns the path of the socket on which the daemon of this blackboard listens.
 pub(crate) fn socket_path(blackboard: &Path) -> PathBuf {
     beside(blackboard, "wake")
 }
 
-/// A file beside the blackboard: `blackboard.db` → `blackboard.db.NAME`.
+/// Returns the path of a file beside the blackboard: `blackboard.db` → `blackboard.db.NAME`.
 pub(crate) fn beside(blackboard: &Path, name: &str) -> PathBuf {
     let mut path = blackboard.as_os_str().to_owned();
     path.push(".");
@@ -43,8 +43,8 @@ pub(crate) fn beside(blackboard: &Path, name: &str) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// Wakes `loops` whenever anybody commits: by a poke, by a hint from the file system, or, should both fail, by the
-/// look that is taken every `every`.
+/// Wakes `loops` whenever any process commits: on a datagram, on a file system notification or, if
+/// both fail, on a check every `every`.
 pub(crate) async fn listen(
     db: Db,
     every: Duration,
@@ -71,12 +71,13 @@ pub(crate) async fn listen(
         }
     }
     if socket.is_some() {
-        // The next daemon removes it too.
+        // If this fails, the next daemon removes it.
         drop(std::fs::remove_file(socket_path(db.path())));
     }
 }
 
-/// When to look at a blackboard that others write: soon after they have, and every so often in case nobody told.
+/// Decides when to check a blackboard that others write: soon after a write, and at regular
+/// intervals in case there was no notification.
 pub(crate) struct Watch {
     hints: hints::Hints,
     pauses: Pauses,
@@ -92,17 +93,17 @@ impl Watch {
         }
     }
 
-    /// Until it is time to look. Nothing is lost when this is given up and asked again.
+    /// Waits until it is time to check. Cancel-safe.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
-            // The write-ahead log was written to: before its commit can be seen.
+            // The write-ahead log was written, which happens before its commit becomes visible.
             () = self.hints.next() => self.pauses = Pauses::after_hint(),
             () = tokio::time::sleep(self.pauses.now(self.every)) => self.pauses.passed(),
         }
     }
 }
 
-/// Whether something was committed since the last look.
+/// True if something was committed since the last check.
 async fn moved(db: &Db, seen: &mut Option<i64>) -> bool {
     match db.data_version().await {
         Ok(version) => seen.replace(version) != Some(version),
@@ -113,15 +114,18 @@ async fn moved(db: &Db, seen: &mut Option<i64>) -> bool {
     }
 }
 
-/// How long until the next look. After a hint the commit may still be on its way to the disk, and nothing tells when
-/// it shows: looked at again, ever more slowly, until a bound passes. Not only until something shows: that may be
-/// another commit, our own for one, that was sooner.
+/// Time until the next check.
+///
+/// After a notification the commit may still be on its way to the disk, and nothing reports when it
+/// becomes visible. So checks are repeated at increasing intervals until a limit has passed. They
+/// do not stop at the first visible commit: that may be an earlier one, for example our own.
 struct Pauses {
     next: Option<Duration>,
     waited: Duration,
 }
 
-/// Longer than a slow disk takes to sync a commit: one that shows later is found only by the look that is taken anyway.
+/// Time to repeat checks after a notification: longer than a slow disk takes to sync a commit. A
+/// commit that becomes visible later is found only by the regular check.
 const HINT_BOUND: Duration = Duration::from_secs(9);
 
 impl Pauses {
@@ -153,7 +157,8 @@ impl Pauses {
 
 fn bind(blackboard: &Path) -> io::Result<UnixDatagram> {
     let path = socket_path(blackboard);
-    // Left by one that died: the lock on the blackboard says that nobody else listens.
+    // Left by a daemon that died: holding the lock on the blackboard proves that nobody else
+    // listens.
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
@@ -161,14 +166,14 @@ fn bind(blackboard: &Path) -> io::Result<UnixDatagram> {
     UnixDatagram::bind(path)
 }
 
-/// Waits for a poke, and takes all that came meanwhile.
+/// Waits for a datagram, and drains all that arrived meanwhile.
 async fn poked(socket: Option<&UnixDatagram>) {
     let Some(socket) = socket else {
         return std::future::pending().await;
     };
     let mut byte = [0_u8; 1];
     if socket.recv(&mut byte).await.is_err() {
-        // A broken socket must not become a busy loop.
+        // A broken socket must not cause a busy loop.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     while socket.try_recv(&mut byte).is_ok() {}
@@ -184,8 +189,10 @@ mod hints {
 
     use super::beside_wal;
 
-    /// Writes to the write-ahead log, as the kernel tells them. The descriptor is read like a pipe, which is the safe
-    /// way to wait for one; what it says does not matter, only that it says something.
+    /// Notifications from the kernel about writes to the write-ahead log.
+    ///
+    /// The descriptor is read like a pipe, which is the safe way to wait for one. The contents do
+    /// not matter, only their arrival.
     pub(super) struct Hints(Option<Receiver>);
 
     impl Hints {
@@ -225,7 +232,7 @@ mod hints {
     use std::path::Path;
     use std::time::Duration;
 
-    /// Without inotify: a look often enough to be in time, seldom enough to cost nothing.
+    /// Fallback without inotify: checks often enough to be timely, rarely enough to cost nothing.
     pub(super) struct Hints;
 
     impl Hints {

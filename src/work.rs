@@ -1,4 +1,5 @@
-//! Work items, rejections and runs: what is to be done once, why, and each process that tried.
+//! Work items, rejections and runs: one-time tasks, the reasons for them, and the processes that
+//! worked on them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,23 +8,23 @@ use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::closed_enum::{closed_enum, id};
 use crate::event::body::WorkRejected;
-use crate::finding::FindingId;
+use crate::finding::{Finding, FindingId};
 
 id!(
-    /// `w7`
+    /// Id of a work item, such as `w7`.
     ItemId
 );
 id!(
-    /// `j2`
+    /// Id of a rejection, such as `j2`.
     RejectionId
 );
 id!(
-    /// `r9`
+    /// Id of a run, such as `r9`.
     RunId
 );
 
 closed_enum! {
-    /// Where a work item comes from, and so what running it means.
+    /// Origin of a work item, which determines how it is run.
     "source" Source {
         Github = "github",
         Specflow = "specflow",
@@ -66,46 +67,46 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// The reason why a rejection that no fix answered is over.
+    /// Reason why a rejection ended without a fix.
     "rejection end" RejectionEnd {
-        /// By a later rejection that repeats it.
+        /// A later rejection repeats it.
         Superseded = "superseded",
-        /// The change waits for a person.
+        /// The change is waiting for a person.
         NeedsPerson = "needs_person",
-        /// A bound was reached, and `on_max_cycles` is "pr_anyway".
+        /// A limit was reached, and `on_max_cycles` is "pr_anyway".
         BoundPassed = "bound_passed",
-        /// Its fix cannot run in the change's state.
+        /// Its fix cannot run in the current state of the change.
         NotRunnable = "not_runnable",
         Approved = "approved",
         Cancelled = "cancelled",
         /// Somebody pushed another head.
         HeadMoved = "head_moved",
-        /// It is taken up again if the pull request is reopened.
+        /// Resumed if the pull request is reopened.
         PrClosed = "pr_closed",
         PrMerged = "pr_merged",
         /// Somebody pushed while the pull request was closed.
         PushedWhileClosed = "pushed_while_closed",
         /// Its review was dismissed.
         Dismissed = "dismissed",
-        /// It came when the change was over.
+        /// The change had already ended.
         ChangeOver = "change_over",
     }
 }
 
 closed_enum! {
-    /// Who or what ended a run.
+    /// Cause of the end of a run.
     "ended" Ended {
-        /// It ended by itself; the exit status says how.
+        /// The agent exited by itself; see the exit status.
         Agent = "agent",
         IdleLimit = "idle_limit",
         TotalLimit = "total_limit",
-        /// The process that watched over it died, so its shim ended it.
+        /// The supervising process died, so the shim ended the run.
         DaemonGone = "daemon_gone",
-        /// A graceful stop, or its item was cancelled.
+        /// A graceful stop, or the item was cancelled.
         Stopped = "stopped",
-        /// It vanished without a word: no `exit.json`, or a signal that was not ours.
+        /// The run vanished: no `exit.json`, or a signal that remand did not send.
         Lost = "lost",
-        /// It never began: the program is not there or could not be started.
+        /// The run never started: the program does not exist or could not be started.
         NotStarted = "not_started",
     }
 }
@@ -118,7 +119,7 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// What can be too long for a prompt beside the feedback.
+    /// Section of a prompt, besides the feedback, that can be too long.
     "section" Section {
         Plan = "plan",
         Description = "description",
@@ -127,7 +128,7 @@ closed_enum! {
         Files = "files",
         Closed = "closed_findings",
         Missing = "missing",
-        /// Of a review's prompt: they stay as they are.
+        /// Findings in the prompt of a review; they stay open.
         OpenFindings = "open_findings",
     }
 }
@@ -141,38 +142,38 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// Why a folder of `.specify/` counts as the plan of a change, or why none does.
+    /// Reason why a directory of `.specify/` counts as the plan of a change, or why none does.
     "plan reason" PlanReason {
-        /// The branch and the folder have the same feature number.
+        /// The branch and the directory have the same feature number.
         EqualNumber = "equal_number",
-        /// All words of the folder's name are in the branch.
+        /// All words of the directory's name are in the branch name.
         WholeName = "whole_name",
         SharedWords = "shared_words",
-        /// There is no other folder.
+        /// There is no other directory.
         OnlyFolder = "only_folder",
-        /// The files are in `.specify/` itself.
+        /// The files are directly in `.specify/`.
         TopLevel = "top_level",
-        /// Several folders match equally well.
+        /// Several directories match equally well.
         Tie = "tie",
         NoMatch = "no_match",
-        /// There is a folder, and none of its files can be read.
+        /// The directory exists, but none of its files can be read.
         Unreadable = "unreadable",
     }
 }
 
-/// Where the plan in a prompt comes from.
+/// Origin of the plan in a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PlanSource {
-    /// From the top of the worktree.
+    /// Path from the top of the worktree.
     pub(crate) folder: Option<String>,
     pub(crate) reason: PlanReason,
-    /// The folders that there are.
+    /// All existing directories.
     pub(crate) folders: Vec<String>,
-    /// Its files that cannot be read: too large, or no regular files.
+    /// Files that cannot be read: too large, or not regular files.
     pub(crate) unread: Vec<String>,
 }
 
-/// How much of one section is not in a prompt.
+/// Size of the omitted part of one section of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PromptCut {
     pub(crate) what: Section,
@@ -180,7 +181,7 @@ pub(crate) struct PromptCut {
     pub(crate) unit: Unit,
 }
 
-/// Feedback that no run of a fix was told, or not to its end: it is a person's now.
+/// Feedback that was not given to any run of a fix, or not completely. It is left to a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LeftOut {
     pub(crate) piece: String,
@@ -188,7 +189,7 @@ pub(crate) struct LeftOut {
     pub(crate) finding_id: Option<FindingId>,
     pub(crate) path: Option<String>,
     pub(crate) line: Option<i64>,
-    /// Its first line.
+    /// First line of the feedback.
     pub(crate) text: String,
     /// Address on the forge.
     pub(crate) url: Option<String>,
@@ -196,7 +197,7 @@ pub(crate) struct LeftOut {
     pub(crate) told_bytes: i64,
 }
 
-/// A work item as it is stored.
+/// Work item as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Item {
     pub(crate) item_id: ItemId,
@@ -217,54 +218,23 @@ pub(crate) struct Item {
     pub(crate) created_at: Time,
     pub(crate) completed_at: Option<Time>,
     pub(crate) failure_reason: Option<String>,
-    /// How often a red gate sent this item back to its agent.
+    /// Number of times that a failed gate sent this item back to its agent.
     pub(crate) gate_rounds: i64,
-    /// Runs in a row that vanished.
+    /// Number of consecutive runs that vanished.
     pub(crate) lost_runs: i64,
-    /// Whether an unclear answer was asked for once more.
+    /// Set if an unclear answer was already requested a second time.
     pub(crate) asked_again: bool,
     pub(crate) metadata: Value,
 }
 
-/// The right to work on an item: who claimed it, and the epoch that fences every write.
+/// Right to work on an item: the claimant, and the epoch that fences every write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) item_id: ItemId,
     pub(crate) epoch: i64,
 }
 
-/// A rejection that is about to be written: the event `work_rejected`, and with it a [`Rejection`].
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct NewRejection {
-    /// The actor of the event.
-    pub(crate) by: String,
-    pub(crate) summary: String,
-    pub(crate) rejected: WorkRejected,
-    /// The item whose end it is; none: the event is about the change.
-    pub(crate) ends_item: Option<ItemId>,
-}
-
-impl NewRejection {
-    pub(crate) fn new(
-        by: impl Into<String>,
-        summary: impl Into<String>,
-        rejected: WorkRejected,
-    ) -> Self {
-        Self {
-            by: by.into(),
-            summary: summary.into(),
-            rejected,
-            ends_item: None,
-        }
-    }
-
-    pub(crate) fn ending(mut self, item: &ItemId) -> Self {
-        self.ends_item = Some(item.clone());
-        self
-    }
-}
-
-/// A rejection with what it says, as an evaluator and a prompt need it.
+/// Rejection with its contents, as evaluators and prompts need it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Rejection {
     pub(crate) rejection_id: RejectionId,
@@ -275,14 +245,40 @@ pub(crate) struct Rejection {
     pub(crate) reason: Option<String>,
     pub(crate) ended_by: Option<RejectionEnd>,
     pub(crate) by_person: bool,
+    /// Actor of the event that it came from.
+    #[serde(skip)]
+    pub(crate) by: String,
     pub(crate) summary: String,
-    /// The metadata of the event that it came from.
+    /// Metadata of the event that it came from.
     #[serde(rename = "metadata")]
     pub(crate) rejected: WorkRejected,
 }
 
 impl Rejection {
-    /// The feedback: the body, or the summary of an event without one.
+    /// Returns the author's login on the forge; `None` if it does not come from there.
+    pub(crate) fn login(&self) -> Option<&str> {
+        self.by.strip_prefix("github:")
+    }
+
+    /// Returns the finding for the key of a piece of feedback: `j1.2` is the second finding of
+    /// `j1`.
+    pub(crate) fn finding_at(&self, key: &str) -> Option<&Finding> {
+        let number = key.strip_prefix(self.rejection_id.as_str())?;
+        let at: usize = number.strip_prefix('.')?.parse().ok()?;
+        self.rejected.findings.get(at.checked_sub(1)?)
+    }
+
+    /// Returns the origin of the rejection, as given to an agent.
+    pub(crate) fn source(&self) -> &'static str {
+        match self.rejected.feedback {
+            Some(_) => "the pull request",
+            None if self.gate().is_some() => "the project's own checks",
+            None if self.by_person => "a person",
+            None => "the reviewer",
+        }
+    }
+
+    /// Returns the feedback: the body, or the summary of an event without one.
     pub(crate) fn text(&self) -> &str {
         let body = self.rejected.body.as_str();
         if body.trim().is_empty() {
@@ -292,7 +288,8 @@ impl Rejection {
         }
     }
 
-    /// The command of the gate that rejected the change; none: somebody else did.
+    /// Returns the command of the gate that rejected the change; `None` if it was not rejected by a
+    /// gate.
     pub(crate) fn gate(&self) -> Option<&str> {
         self.rejected
             .gate
@@ -301,7 +298,7 @@ impl Rejection {
     }
 }
 
-/// A run as it is stored.
+/// Run as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Run {
     pub(crate) run_id: RunId,
@@ -309,9 +306,9 @@ pub(crate) struct Run {
     pub(crate) change_id: ChangeId,
     pub(crate) epoch: i64,
     pub(crate) agent: String,
-    /// As it was asked for; none is the agent's own choice.
+    /// Requested model; `None` leaves the choice to the agent.
     pub(crate) model: Option<String>,
-    /// The conversation that it belongs to, for agents that can go on with one.
+    /// Conversation that it belongs to, for agents that can continue one.
     pub(crate) session: Option<String>,
     pub(crate) dir: String,
     pub(crate) head_before: String,
@@ -322,28 +319,28 @@ pub(crate) struct Run {
     pub(crate) exit_status: Option<i64>,
     pub(crate) gates: Option<GateResult>,
     pub(crate) gate_output: Option<String>,
-    /// The gates that `gates` is the result of.
+    /// Gates that produced the result in `gates`.
     pub(crate) gate_rules: Option<String>,
-    /// Where its commits were replayed when the remote had moved.
+    /// Commit onto which its commits were replayed after the remote had moved.
     pub(crate) rebased_onto: Option<String>,
-    /// Why its work is not used, once that was judged.
+    /// Reason why its work is not used, once that was decided.
     pub(crate) refused: Option<String>,
-    /// Its work was kept on a wip ref and taken off the branch.
+    /// Set if its work was kept on a wip ref and removed from the branch.
     pub(crate) discarded: bool,
     pub(crate) tokens: Option<i64>,
     pub(crate) cost_micros: Option<i64>,
 }
 
-/// The keys of an item's metadata that are read. `remand item add` and evaluators store keys of their own beside them.
+/// Known keys of an item's metadata. `remand item add` and evaluators may store others beside them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct ItemMetadata {
-    /// The command evaluator that queued it, for a person.
+    /// Command evaluator that queued it, for people.
     #[serde(deserialize_with = "text_or_none")]
     pub(crate) evaluator: Option<String>,
 }
 
-/// Reads a value of another type as none.
+/// Reads a value of another type as `None`.
 fn text_or_none<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<String>, D::Error> {
@@ -361,7 +358,8 @@ impl Item {
     }
 }
 
-/// The metadata of a `review_fix` item: exactly these keys. `fix_cycle` counts from 0; keys of a PR are null without one.
+/// Metadata of a `review_fix` item, with exactly these keys. `fix_cycle` counts from 0; the keys of
+/// a PR are null without one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReviewFixMetadata {

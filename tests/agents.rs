@@ -1,5 +1,6 @@
-//! Agents that do not do what they should, one a test: where each ends, what is said about it, what is kept, and that
-//! the worktree is fit for the next. The fixer is meant, unless a file of its own says otherwise.
+//! Misbehaving agents, one per test: how each ends, what is reported, what is kept, and that the
+//! worktree is usable for the next. The agent is the fixer, except in the files named after
+//! another.
 
 mod dialects;
 mod documented;

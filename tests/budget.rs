@@ -1,8 +1,8 @@
-//! Bounds on money, tokens, time and fixes; what a person adds to them; and what was spent.
+//! Limits on money, tokens, time and fixes; increases by a person; and spending.
 
 use crate::support::play::{FIXES, Play, REVIEWS_FIXED, Script};
 
-/// Reports what a run cost, in dollars, and goes on with the script.
+/// Reports the cost of a run in dollars, and continues with the script.
 fn costs(usd: &str, script: &str) -> String {
     format!("echo '{{\"tokens\": 1000, \"cost_usd\": {usd}}}' >\"$REMAND_RESULT\"\n{script}")
 }
@@ -58,7 +58,8 @@ fn a_change_that_spent_its_money_goes_on_when_a_person_allows_more() {
     );
 }
 
-/// Spent before a fix is made: the rejection waits, and becomes the fix once more is allowed. More fixes alone are not it.
+/// The budget is spent before a fix is made: the rejection waits, and becomes the fix once more
+/// money is allowed. More fixes alone are not enough.
 #[test]
 fn what_waited_for_money_is_fixed_in_the_same_round() {
     let (reviewer, fixer) = (costs("11", REVIEWS_FIXED), costs("0.5", FIXES));
@@ -184,7 +185,7 @@ fn an_amount_that_cannot_be_added_is_refused_with_what_is_allowed() {
         .fails(1, "c1 is closed: nothing more is done for it");
 }
 
-/// What all changes spend in a day is bounded too: the rest waits for the next day, and nobody is asked.
+/// The total spending per day is limited too: the rest waits for the next day, and nobody is asked.
 #[test]
 fn a_day_that_is_used_up_is_waited_for() {
     let (reviewer, fixer) = (costs("3", REVIEWS_FIXED), costs("3", FIXES));
@@ -202,14 +203,14 @@ fn a_day_that_is_used_up_is_waited_for() {
     let midnight = "SELECT count(*) FROM changes WHERE held_until = strftime('%Y-%m-%dT00:00:00.000Z', 'now', '+1 day')";
     assert_eq!(world.sqlite(midnight), "1", "until the next day");
 
-    // Yesterday's money is not today's.
+    // Yesterday's spending does not count today.
     world.sqlite("UPDATE runs SET ended_at = '2020-01-01T00:00:00.000Z'");
     world.remand(&["resume", "c1"]).ok();
     play.tick().ok();
     play.is_ready(1);
 }
 
-/// A project with a bound of its own waits for the next day; others go on.
+/// A project with its own limit waits for the next day; others continue.
 #[test]
 fn a_project_that_used_up_its_day_waits_and_others_go_on() {
     let (reviewer, fixer) = (costs("3", REVIEWS_FIXED), costs("3", FIXES));
@@ -265,14 +266,14 @@ fn a_project_that_used_up_its_day_waits_and_others_go_on() {
         play.events()
     );
 
-    // What was spent on another project is not this one's.
+    // Spending on another project does not count for this one.
     world.sqlite("UPDATE runs SET ended_at = '2020-01-01T00:00:00.000Z' WHERE change_id = 'c1'");
     world.remand(&["resume", "c1"]).ok();
     play.tick().ok();
     play.is_ready(2);
 }
 
-/// Said of all runs before, beside money that they had cost.
+/// This was reported for all earlier runs, next to the money that they had cost.
 #[test]
 fn the_status_counts_the_runs_that_reported_no_cost() {
     let reviewer = format!(
@@ -311,7 +312,7 @@ fn stats_sum_up_what_was_spent() {
     );
     play.tick().ok();
     play.is_ready(1);
-    // The time is what was measured: r2 was ended by a daemon that came back an hour later.
+    // The measured time counts: r2 was ended by a daemon that came back an hour later.
     let measured = |ms: &str, run: &str| {
         format!(
             "UPDATE events SET metadata = json_set(metadata, '$.elapsed_ms', {ms}) WHERE event_type = 'run_finished' AND target_id = '{run}';"

@@ -1,5 +1,5 @@
-//! The real Claude Code as agent, with a model of the test's own on loopback: what it is given, how its end is read, and
-//! what is seen of it while it works. `tests/run` installs it.
+//! The real Claude Code as agent, with the test's model on loopback: its input, the interpretation
+//! of its end, and its progress while it works. `tests/run` installs it.
 
 mod confined;
 mod live;

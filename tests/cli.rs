@@ -1,10 +1,14 @@
-//! The command line, through the binary: what people and programs see of it.
+//! The command line, through the binary, as people and programs see it.
 
 mod hostile;
 mod look;
+mod names;
 mod people;
+mod projects;
 mod review;
 mod settings;
+mod terminal;
+mod text_and_diff;
 mod verdicts;
 mod words;
 
@@ -40,7 +44,8 @@ impl Site {
         site
     }
 
-    /// With scripted agents: a reviewer who is content once the file `fixed` is there, and a fixer.
+    /// Creates it with scripted agents: a reviewer that approves once the file `fixed` exists, and
+    /// a fixer.
     pub(crate) fn with_agents(fixer: &str) -> Self {
         let site = Self::new();
         let reviewer = site.world.script("reviewer", REVIEWER);
@@ -67,7 +72,7 @@ impl Site {
         ))
     }
 
-    /// The output of a command that ends well, without what differs from run to run.
+    /// Returns the output of a command that succeeds, without parts that differ from run to run.
     pub(crate) fn shows(&self, args: &[&str]) -> String {
         self.world.plain(&self.remand(args).ok().stdout)
     }
@@ -82,5 +87,5 @@ else
 fi
 "#;
 
-/// A fixer who does it right.
+/// A fixer that works.
 pub(crate) const FIXER: &str = "echo better > work.txt\ntouch fixed\necho done\necho careful >&2\n";

@@ -1,5 +1,5 @@
-//! A clock that jumps, either way: it costs one interval at most, and it is reported. The clock of the program is moved
-//! through a file that only a test build reads.
+//! A clock that jumps, either way: it costs one interval at most, and it is reported. The clock of
+//! the program is moved through a file that only a test build reads.
 #![cfg(feature = "failpoints")]
 
 use std::fs;
@@ -15,13 +15,13 @@ const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
 const JUMPS: [i64; 6] = [HOUR, DAY, 3653 * DAY, -HOUR, -DAY, -3653 * DAY];
 
-/// Moves the clock of what is started with [`at`].
+/// Moves the clock of programs started with [`at`].
 fn set(stage: &Stage, offset_ms: i64) {
     fs::write(stage.folder("clock.new"), offset_ms.to_string()).unwrap();
     fs::rename(stage.folder("clock.new"), stage.folder("clock")).unwrap();
 }
 
-/// Runs remand with the clock this much ahead; what it printed comes back.
+/// Runs remand with the clock this much ahead; returns its output.
 #[track_caller]
 fn at(stage: &Stage, offset_ms: i64, args: &[&str]) -> String {
     set(stage, offset_ms);
@@ -107,7 +107,7 @@ fn a_hold_ends_one_interval_after_a_jump() {
     }
 }
 
-/// Every stored time that work waits for, ten years ahead: reported, and due at the next look.
+/// Every stored time that work waits for, ten years ahead: reported, and due at the next check.
 #[test]
 fn no_stored_time_keeps_work_waiting() {
     let stage = Stage::new();
@@ -151,7 +151,7 @@ fn no_stored_time_keeps_work_waiting() {
     assert_eq!(stage.count("events WHERE event_type = 'resumed'"), 1);
 }
 
-/// A forge whose clock is years ahead of ours does not stop the reading for years.
+/// A forge whose clock is years ahead does not stop the reading for years.
 #[test]
 fn a_rate_limit_that_ends_in_years_is_asked_about_within_the_hour() {
     let stage = Stage::new();
@@ -173,7 +173,7 @@ fn a_rate_limit_that_ends_in_years_is_asked_about_within_the_hour() {
     );
 }
 
-/// By a clock that was ten years ahead it had been closed for ten years, and was read no more.
+/// By a clock that was ten years ahead, it had been closed for ten years and was no longer read.
 #[test]
 fn a_closed_pull_request_is_read_again_after_the_clock_was_ahead() {
     let stage = Stage::new();
@@ -188,7 +188,8 @@ fn a_closed_pull_request_is_read_again_after_the_clock_was_ahead() {
     assert_eq!(stage.count("changes WHERE state <> 'closed'"), 1);
 }
 
-/// A review that came while the clock was ahead, and whose comments came later, is judged in time.
+/// A review that arrived while the clock was ahead, and whose comments arrived later, is judged in
+/// time.
 #[test]
 fn a_review_that_waits_for_its_comments_does_not_wait_for_the_clock() {
     let stage = Stage::new();
@@ -214,7 +215,7 @@ fn a_clock_that_was_set_back_is_reported() {
         doctor.contains("it was set back: the blackboard has times up to 20"),
         "{doctor}"
     );
-    let why = at(&stage, 0, &["why", "c1"]);
+    let why = at(&stage, 0, &["why", "c1", "--json"]);
     assert!(
         why.contains("the clock was set back: something was done for it at 20"),
         "{why}"

@@ -1,5 +1,5 @@
-//! The program is killed, stopped and held up, at every line and at any moment, and started again: what comes of it
-//! must be what comes of a run that nobody disturbed. See `src/failpoint.rs` for the named lines.
+//! The program is killed, stopped and paused, at every line and at any moment, and started again:
+//! the result must be that of an undisturbed run. See `src/failpoint.rs` for the named lines.
 
 mod kills;
 mod pull_kills;

@@ -1,4 +1,4 @@
-//! `remand demo`: what a newcomer runs first.
+//! `remand demo`: the first command of a new user.
 
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ fn the_demo_shows_three_pull_requests_and_their_ends() {
         serde_json::json!([]),
         "asked of the stand-in, which does not know it"
     );
-    // What it says to look at can be looked at.
+    // The suggested commands work.
     let db = folder.join("blackboard.db");
     let at = ["--db", db.to_str().unwrap()];
     let look = |args: &[&str]| world.remand(&[&at[..], args].concat()).ok().stdout;

@@ -1,4 +1,4 @@
-//! `remand doctor`, through the binary, in surroundings that lack one thing or another.
+//! `remand doctor`, through the binary, in environments that lack one thing or another.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::intake::stage::Stage;
 use crate::support::play::{Play, Script};
 use crate::support::{Output, World, run, skip};
 
-/// An agent that is there, and nothing that confines it but a wrapper that does nothing.
+/// An agent that exists, and a wrapper that does nothing as its sandbox.
 const TABLES: &str = "agent = \"mine\"\n[agents.mine]\nkind = \"command\"\ncommand = [\"mine\"]\n\
                       [sandbox]\nkind = \"wrapper\"\nwrapper = [\"env\"]\n";
 
@@ -26,7 +26,7 @@ fn read(output: &Output) -> Vec<Value> {
     serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// What is not well: `state check: says`, each with what to do.
+/// Returns the problems: `state check: says`, each with what to do.
 fn troubles(output: &Output) -> Vec<String> {
     let checks = read(output);
     for check in &checks {
@@ -48,7 +48,7 @@ fn troubles(output: &Output) -> Vec<String> {
         .collect()
 }
 
-/// Exactly this is not well.
+/// Asserts that exactly these problems are reported.
 #[track_caller]
 fn only(output: &Output, status: i32, expected: &str) {
     let troubles = troubles(output);
@@ -63,7 +63,7 @@ fn doctor(world: &World) -> Output {
     world.remand(&["doctor", "--json"])
 }
 
-/// All files below a folder, with their bytes.
+/// Returns all files below a directory, with their bytes.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -90,7 +90,7 @@ fn all_is_well() {
     assert_eq!(output.status, 0);
     assert_eq!(output.stderr, "", "no progress in a pipe");
     let shown = world.remand(&["doctor"]).ok().stdout;
-    // What is not the same everywhere.
+    // Lines that differ between machines.
     let differs = |line: &&str| {
         ["disk ", " git ", " ok, "]
             .iter()
@@ -125,7 +125,7 @@ fn nothing_is_changed_and_nothing_made() {
     let before = contents(&state);
     doctor(&stage.world);
     assert_eq!(contents(&state), before);
-    // Beside others, or after a crash, the log stays as it is too.
+    // With other users of the database, or after a crash, the log stays unchanged too.
     let conn = rusqlite::Connection::open(stage.world.db()).unwrap();
     conn.execute("UPDATE projects SET default_branch = 'trunk'", [])
         .unwrap();
@@ -232,7 +232,7 @@ fn gh_that_is_missing_or_old() {
         "{troubles:#?}"
     );
     assert!(troubles[1].starts_with("fail GitHub: "), "{troubles:#?}");
-    // Who has no project on GitHub needs none.
+    // A user without a project on GitHub needs none.
     let world = World::new();
     world.config("[github]\ngh = [\"/nowhere/gh\"]\n");
     assert_eq!(doctor(&world).status, 0);
@@ -275,7 +275,7 @@ fn a_network_that_hangs_costs_a_few_seconds_once() {
             "{name}: {troubles:#?}"
         );
     }
-    // Five seconds where the machine has nothing else to do; what hangs would do so for ten minutes.
+    // Five seconds on an idle machine; a call that hangs would do so for ten minutes.
     assert!(took < Duration::from_secs(60), "it took {took:?}");
 }
 
@@ -598,7 +598,7 @@ fn the_unit_that_is_installed_is_looked_at() {
     only(&doctor(&stage.world), 0, "was not written by remand");
 }
 
-/// No other command can do anything then.
+/// No other command works then.
 #[test]
 fn a_blackboard_that_can_not_be_written_is_said() {
     let stage = stage();
@@ -681,7 +681,7 @@ fn what_is_advised_is_what_helps() {
     );
 }
 
-/// The first thing that a new user lacks, before any project is known.
+/// The first thing that a new user lacks, before there is any project.
 #[test]
 fn a_gh_that_is_logged_out_is_an_error() {
     let world = World::new();

@@ -1,10 +1,10 @@
-//! Loops that never end, as they were seen elsewhere: each ends here, by a bound that is stored on the change.
+//! Endless loops, as observed elsewhere: here each ends by a limit that is stored on the change.
 
 use std::time::{Duration, Instant};
 
 use crate::support::play::{FIXES, NEVER_SATISFIED, PATIENCE, Play, Script};
 
-/// Always a changed tree.
+/// Always changes the tree.
 const CHANGES_SOMETHING: &str = "cat >/dev/null\necho \"$REMAND_ITEM\" >>work.txt\n";
 
 fn escalation(play: &Play) -> String {
@@ -17,7 +17,8 @@ fn fixes(play: &Play) -> i64 {
     play.count("work_items WHERE source = 'review_fix'")
 }
 
-/// LOOP-1, LOOP-5: an agent that changes nothing and says "Done" is neither a success nor reviewed again.
+/// LOOP-1, LOOP-5: an agent that changes nothing and reports "Done" is neither a success nor
+/// reviewed again.
 #[test]
 fn a_fix_that_changed_nothing_is_its_own_outcome() {
     let fixer = r#"cat >/dev/null
@@ -55,7 +56,8 @@ echo '{"answers": [{"id": "f1", "answer": "cannot_fix", "reason": "the file is g
     play.check();
 }
 
-/// LOOP-1, LOOP-2: whoever asks for more, and for whatever reason, the fixes of a life are counted once and for all.
+/// LOOP-1, LOOP-2: whoever asks for more, and for whatever reason, the total number of fixes is
+/// never reset.
 #[test]
 fn the_fixes_of_a_life_end_whoever_asks_for_more() {
     let tables = "[loop]\nmax_fix_cycles = 2\nmax_total_fixes = 3\n";
@@ -68,7 +70,7 @@ fn the_fixes_of_a_life_end_whoever_asks_for_more() {
     play.tick().ok();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
 
-    // A person's word begins a new round, which ends after one fix and not after two.
+    // A person's decision starts a new round, which ends after one fix and not after two.
     play.world
         .remand(&["refine", "c1", "--text", "once more, please"])
         .ok();
@@ -88,8 +90,8 @@ fn the_fixes_of_a_life_end_whoever_asks_for_more() {
     let refused = play
         .world
         .remand(&["refine", "c1", "--text", "and once more"]);
-    refused.fails(1, "c1 has used all its 3 fixes");
-    // Nor does a new head by a person's own hand give any back.
+    refused.fails(5, "c1 has used all its 3 fixes");
+    // Nor does a new head by a person restore any.
     play.world
         .commit(&play.worktree, "own.txt", "mine", "by hand");
     play.world.remand_in(&play.worktree, &["review"]).ok();
@@ -99,7 +101,8 @@ fn the_fixes_of_a_life_end_whoever_asks_for_more() {
     play.check();
 }
 
-/// LOOP-2: tokens that agents tell are summed on the change, over restarts, and end it; a new head changes nothing.
+/// LOOP-2: tokens reported by agents are summed on the change, across restarts, and end it; a new
+/// head changes nothing.
 #[test]
 fn tokens_are_a_budget_that_survives_restarts_and_new_heads() {
     let tells = r#"echo '{"tokens": 400}' >"$REMAND_RESULT""#;
@@ -112,7 +115,7 @@ fn tokens_are_a_budget_that_survives_restarts_and_new_heads() {
         tables,
         ..Script::default()
     });
-    // Each run in a process of its own.
+    // Each run in a separate process.
     play.world.remand(&["work"]).ok();
     assert_eq!(play.world.sqlite("SELECT tokens FROM changes"), "400");
     play.tick().ok();
@@ -142,7 +145,7 @@ fn tokens_are_a_budget_that_survives_restarts_and_new_heads() {
     play.check();
 }
 
-/// LOOP-2: so is the agents' time.
+/// LOOP-2: the same applies to the agents' time.
 #[test]
 fn time_is_a_budget_that_survives_restarts() {
     let reviewer = format!("sleep 0.6\n{NEVER_SATISFIED}");
@@ -177,7 +180,7 @@ fn time_is_a_budget_that_survives_restarts() {
     play.check();
 }
 
-/// LOOP-2: the budget is looked at before each run, also before the second one inside an item.
+/// LOOP-2: the budget is checked before each run, also before the second one inside an item.
 #[test]
 fn a_budget_that_ran_out_inside_an_item_stops_the_next_run_of_it() {
     let fixer = format!("echo '{{\"tokens\": 5000}}' >\"$REMAND_RESULT\"\n{CHANGES_SOMETHING}");
@@ -201,7 +204,8 @@ fn a_budget_that_ran_out_inside_an_item_stops_the_next_run_of_it() {
     play.check();
 }
 
-/// LOOP-3: a reviewer that flags what the fixer cannot change: after two fixes it is a person's, long before the bound.
+/// LOOP-3: a reviewer that reports something that the fixer cannot change: after two fixes it is
+/// escalated to a person, long before the limit.
 #[test]
 fn the_same_finding_after_two_fixes_is_handed_to_a_person() {
     let reviewer = r#"says changes_requested "not yet" "$(finding generated.txt 1 'this file must not be ignored')""#;
@@ -222,7 +226,7 @@ fn the_same_finding_after_two_fixes_is_handed_to_a_person() {
         .world
         .sqlite("SELECT metadata ->> 'bound' FROM events WHERE event_type = 'escalated'");
     assert_eq!(bound, "no_progress");
-    // A person's word wipes that slate clean, not the counters.
+    // A person's decision resets this history, not the counters.
     play.world
         .remand(&["refine", "c1", "--text", "take it out of .gitignore"])
         .ok();
@@ -235,7 +239,7 @@ fn the_same_finding_after_two_fixes_is_handed_to_a_person() {
     );
 }
 
-/// LOOP-3: fixes that go in a circle (A, B, A) end when a tree comes back, whatever the findings say.
+/// LOOP-3: fixes that go in a circle (A, B, A) end when a tree repeats, whatever the findings are.
 #[test]
 fn a_tree_seen_before_ends_the_loop() {
     let fixer = "cat >/dev/null\nif grep -q round work.txt; then echo work >work.txt; else echo round >>work.txt; fi\n";
@@ -256,7 +260,7 @@ fn a_tree_seen_before_ends_the_loop() {
     play.check();
 }
 
-/// LOOP-3: more findings than two cycles ago is no progress either.
+/// LOOP-3: more findings than two cycles ago is not progress either.
 #[test]
 fn more_findings_than_two_fixes_ago_ends_the_loop() {
     let reviewer = r#"
@@ -283,7 +287,8 @@ says changes_requested "cycle $REMAND_CYCLE" "$list"
     );
 }
 
-/// LOOP-4: the review is asked for every place in one finding, the fix for the whole class.
+/// LOOP-4: the reviewer is asked to list every place in one finding, the fixer to fix the whole
+/// class.
 #[test]
 fn the_prompts_ask_for_every_instance_of_a_class() {
     let play = Play::new(&Script::default());
@@ -296,19 +301,18 @@ fn the_prompts_ask_for_every_instance_of_a_class() {
     };
     let review = of("code_review");
     assert!(
-        review.contains("look for all its places and name every one in a single finding"),
+        review.contains("find all places and list them in one finding"),
         "{review}"
     );
     let fix = of("review_fix");
     assert!(
-        fix.contains(
-            "look through the change for the same mistake elsewhere and\n  repair the whole class"
-        ),
+        fix.contains("search the change for other places of the same mistake and fix\n  them too"),
         "{fix}"
     );
 }
 
-/// LOOP-6, LOOP-9: a launch that came to nothing moves no counter of success; tried again it counts on, it does not begin anew.
+/// LOOP-6, LOOP-9: a failed launch changes no counter of successes; a retry continues the count and
+/// does not restart it.
 #[test]
 fn attempts_only_go_up_and_a_launch_is_no_progress() {
     let play = Play::new(&Script {
@@ -352,7 +356,7 @@ fn attempts_only_go_up_and_a_launch_is_no_progress() {
     play.check();
 }
 
-/// LOOP-7: a change whose agent can't work is held alone; the one beside it goes through in the only slot.
+/// LOOP-7: a change whose agent cannot work is held alone; another one completes in the only slot.
 #[test]
 fn one_change_held_by_a_broken_agent_does_not_slow_another() {
     let fixer = format!(
@@ -381,7 +385,8 @@ fn one_change_held_by_a_broken_agent_does_not_slow_another() {
         "{:?} beside a change that is held",
         begun.elapsed()
     );
-    // The held one tries again by itself, ever more seldom, and costs neither a cycle nor an attempt.
+    // The held one retries by itself, less and less often, and spends neither a cycle nor an
+    // attempt.
     play.wait_for(
         "SELECT count(*) >= 3 FROM events WHERE event_type = 'held'",
         "1",
@@ -402,7 +407,7 @@ fn one_change_held_by_a_broken_agent_does_not_slow_another() {
     play.check();
 }
 
-/// LOOP-8: the counters are columns: a daemon killed between two fixes begins where it was.
+/// LOOP-8: the counters are columns: a daemon killed between two fixes continues where it was.
 #[test]
 fn a_restart_begins_where_the_counters_are() {
     let play = Play::new(&Script {
@@ -437,7 +442,8 @@ fn a_restart_begins_where_the_counters_are() {
     play.check();
 }
 
-/// LOOP-1: an agent that ends its own shim is not run for ever: what nobody asked for is counted like any loss.
+/// LOOP-1: an agent that kills its own shim is not run forever: an unexpected end counts like any
+/// loss.
 #[test]
 fn an_agent_that_stops_its_own_shim_is_not_run_for_ever() {
     let fixer = "cat >/dev/null\nkill -TERM $PPID\nsleep 5\n";
@@ -453,7 +459,7 @@ fn an_agent_that_stops_its_own_shim_is_not_run_for_ever() {
     play.check();
 }
 
-/// LOOP-9: runs that vanish are counted over restarts; the fifth in a row is a person's.
+/// LOOP-9: lost runs are counted across restarts; the fifth in a row is escalated to a person.
 #[test]
 fn runs_that_vanish_are_counted_over_restarts() {
     let fixer = "cat >/dev/null\nkill -9 $$\n";

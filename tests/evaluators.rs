@@ -1,4 +1,4 @@
-//! Command evaluators and `remand evaluators run`: through the binary, with programs of the test's own.
+//! Command evaluators and `remand evaluators run`: through the binary, with programs of the test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use crate::support::play::{Play, Script};
 use crate::support::pull_play::PullPlay;
 use crate::support::{Output, World, run};
 
-/// Prints a line that proposes an item for c1.
+/// Returns a line that proposes an item for c1.
 fn item(key: &str) -> String {
     format!(
         r#"echo '{{"propose": "item", "key": "{key}", "change": "c1", "title": "look at {key}"}}'"#
@@ -20,7 +20,7 @@ fn folder(world: &World) -> PathBuf {
     folder
 }
 
-/// An evaluator whose program is this script.
+/// Creates an evaluator whose program is this script.
 pub(crate) fn evaluator(world: &World, name: &str, wakes: &str, script: &str) {
     world.script(name, script);
     let text =
@@ -28,7 +28,7 @@ pub(crate) fn evaluator(world: &World, name: &str, wakes: &str, script: &str) {
     fs::write(folder(world).join(format!("{name}.toml")), text).unwrap();
 }
 
-/// As if all their moments had come.
+/// Makes all scheduled evaluators due.
 pub(crate) fn due(world: &World) {
     world.sqlite(
         "UPDATE evaluators SET next_run = '2020-01-01T00:00:00.000Z' WHERE next_run IS NOT NULL;
@@ -36,7 +36,7 @@ pub(crate) fn due(world: &World) {
     );
 }
 
-/// The database with its log, byte by byte; a log that is not there is an empty one.
+/// Returns the bytes of the database and its log; a missing log counts as empty.
 fn bytes(world: &World) -> (Vec<u8>, Vec<u8>) {
     let wal = PathBuf::from(format!("{}-wal", world.db().display()));
     (
@@ -261,7 +261,7 @@ fn what_can_not_be_read_or_done_is_told_once_and_the_rest_counts() {
             .stdout
             .contains("command    sloppy")
     );
-    // What was not known then may be known now.
+    // An unknown object may be known now.
     play.another("c99");
     world.sqlite("UPDATE counters SET value = 98 WHERE name = 'c'");
     play.another("late");

@@ -1,5 +1,5 @@
-//! What a command evaluator must not do: outlive whoever started it, run while everything is stopped, wake itself, tell
-//! secrets.
+//! Things that a command evaluator must not do: outlive its parent, run while everything is
+//! stopped, wake itself, leak secrets.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::support::play::{Play, Script};
 
 const YEARLY: &str = "schedule = \"@yearly\"";
 
-/// The pids that a script wrote down.
+/// Returns the pids that a script recorded.
 fn pids(world: &World) -> Vec<i32> {
     let noted = fs::read_to_string(world.root().join("pids")).unwrap_or_default();
     noted.lines().map(|pid| pid.parse().unwrap()).collect()
@@ -19,7 +19,7 @@ fn is_alive(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// Waits without an end until it is let go.
+/// Returns a script that waits until it is released.
 fn waits(world: &World) -> String {
     let root = world.root().display();
     format!("echo $$ >>'{root}/pids'; until [ -e '{root}/go' ]; do sleep 0.02; done")
@@ -42,7 +42,7 @@ fn what_a_killed_daemon_left_is_ended_and_what_a_living_one_runs_is_not() {
     let daemon = play.daemon();
     play.until("it is run", || !pids(world).is_empty());
     let first = pids(world)[0];
-    // Another command beside the daemon leaves it alone.
+    // Another command that runs next to the daemon leaves it alone.
     let mut tick = world
         .remand_command(&["tick"])
         .stdout(std::process::Stdio::null())
@@ -165,7 +165,7 @@ fn a_bad_line_of_its_own_does_not_wake_it_and_no_more_are_told_than_a_few() {
 fn secrets_that_it_prints_are_kept_nowhere() {
     let play = Play::new(&Script::default());
     let world = &play.world;
-    // Put together, so that no scanner of others finds it in this file.
+    // Concatenated, so that no secret scanner finds it in this file.
     let token = format!("ghp_{}", "0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7RzYxW");
     let item = format!(
         r#"{{"propose": "item", "key": "k", "change": "c1", "title": "look at {token}", "description": "it is {token}"}}"#

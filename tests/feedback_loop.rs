@@ -1,25 +1,26 @@
-//! The feedback loop, requirement by requirement, through the binary: a rejected review becomes a fix, the fix a new
-//! review, and the bound a person's matter.
+//! The feedback loop, requirement by requirement, through the binary: a rejected review becomes a
+//! fix, the fix a new review, and at the limit a person is asked.
 
 use serde_json::json;
 
 use crate::support::play::{NEVER_SATISFIED, Play, Script};
 
-/// Two findings in two places, until `work.txt` says "fixed".
+/// Reports two findings in two places, until `work.txt` contains "fixed".
 const TWO_FINDINGS: &str = r#"
 if grep -q fixed work.txt; then says approved "both are repaired"; exit; fi
 echo "I read the whole change and the loop around it; these are my reasons in prose."
 says changes_requested "two things are wrong" "$(finding work.txt 1 'the first line lies'), $(finding README.md 7 'the second place of the lie')"
 "#;
 
-/// Keeps its prompt and where it ran.
+/// Records its prompt and its working directory.
 const NOTES_AND_FIXES: &str = r#"
 cat >"$PROMPTS/fix.prompt"
 pwd >"$PROMPTS/fix.pwd"
 echo fixed >>work.txt
 "#;
 
-/// US-1, FR-1: one item for the rejection, with exactly the nine keys, run in the worktree that was there.
+/// US-1, FR-1: one item for the rejection, with exactly the nine keys, run in the existing
+/// worktree.
 #[test]
 fn a_rejected_review_becomes_one_fix_in_the_same_worktree() {
     let play = Play::new(&Script {
@@ -87,7 +88,8 @@ fn a_rejected_review_becomes_one_fix_in_the_same_worktree() {
     play.check();
 }
 
-/// US-2, FR-6: the next review is of the new head, one cycle further, and knows where the work came from.
+/// US-2, FR-6: the next review is of the new head, one cycle further, and refers to the origin of
+/// the work.
 #[test]
 fn a_finished_fix_is_reviewed_again_one_cycle_further() {
     let play = Play::new(&Script::default());
@@ -134,7 +136,8 @@ fn a_finished_fix_is_reviewed_again_one_cycle_further() {
     );
 }
 
-/// US-3, FR-2, FR-5: two fixes, three reviews, then a person: marked on the item and on the change, nothing more made.
+/// US-3, FR-2, FR-5: two fixes, three reviews, then a person: marked on the item and on the change,
+/// and no more fixes are made.
 #[test]
 fn at_the_maximum_a_person_is_asked_and_nothing_more_is_made() {
     let play = Play::new(&Script {
@@ -175,7 +178,8 @@ fn at_the_maximum_a_person_is_asked_and_nothing_more_is_made() {
     play.check();
 }
 
-/// FR-5: the bound is the change's own number, then the project's, then the evaluator's, then that of all.
+/// FR-5: the limit is that of the change, then of the project, then of the evaluator, then the
+/// global one.
 #[test]
 fn the_evaluator_says_how_many_fixes_a_change_may_have() {
     let tables = "[loop]\nmax_fix_cycles = 4\n[projects.other]\nmax_fix_cycles = 6\n";
@@ -228,7 +232,8 @@ fn the_evaluator_says_how_many_fixes_a_change_may_have() {
     );
 }
 
-/// FR-5: a raised number holds at once for a change without one of its own, and `why` says whose number holds.
+/// FR-5: a raised limit applies immediately to a change without its own, and `why` names its
+/// origin.
 #[test]
 fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
     let tables = "[loop]\nmax_fix_cycles = 1\n";
@@ -242,7 +247,7 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
     play.world
         .remand_in(&own, &["review", "--max-cycles", "1"])
         .ok();
-    let why = |id: &str| play.world.remand(&["why", id]).ok().stdout;
+    let why = |id: &str| play.world.remand(&["why", id]).ok().words();
     let config = play.world.root().join("config/remand/config.toml");
     let set = |from: &str, to: &str| {
         let settings = std::fs::read_to_string(&config).unwrap();
@@ -294,7 +299,7 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
     play.tick().ok();
     let fixes = "SELECT total_fixes > 2, state FROM changes WHERE change_id = 'c1'";
     assert_eq!(play.world.sqlite(fixes), "1|escalated", "{}", why("c1"));
-    // What was made already is not too much.
+    // Fixes that were already made do not exceed the limit.
     set("max_fix_cycles = 3", "max_fix_cycles = 0");
     play.tick().ok();
     assert_eq!(
@@ -307,7 +312,8 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
     play.check();
 }
 
-/// US-4, FR-3: spec, plan and tasks; the whole review; each comment with its place; what to do, and what not; the branch.
+/// US-4, FR-3: spec, plan and tasks; the whole review; each comment with its location; what to do,
+/// and what not; the branch.
 #[test]
 fn the_fix_is_told_all_that_it_needs() {
     let play = Play::without_change(&Script {
@@ -338,29 +344,29 @@ fn the_fix_is_told_all_that_it_needs() {
         "what is kept is what the agent read"
     );
     for part in [
-        // 1. what was asked for
+        // 1. the task
         "users can multiply",
         "first the parser, then the rest",
         "- [ ] T001 write the parser",
-        // 2. the review, whole
+        // 2. the complete review
         "I read the whole change and the loop around it; these are my reasons in prose.",
         "SUMMARY: two things are wrong",
-        // 3. each comment with its place
+        // 3. each comment with its location
         "at: work.txt:1\nthe first line lies",
         "at: README.md:7\nthe second place of the lie",
         // 4. what to do
-        "Take every comment and every finding above, the critical ones first, and answer each.",
-        "Leave code that they do not\n  concern as it is",
-        // 5. where it goes
-        "no new branch, no pull request",
-        "Commits are welcome",
+        "Address every comment and every finding above, the most severe first.",
+        "Do not touch unrelated code",
+        // 5. the branch
+        "Do not create another branch or a pull request",
+        "You may commit",
         "This is fix 1 of at most 2.",
     ] {
         assert!(prompt.contains(part), "{part:?} is not in\n{prompt}");
     }
 }
 
-/// US-5: an approved change makes no fix, no rejection, and is ready for a person.
+/// US-5: an approved change makes no fix and no rejection, and is ready for a person.
 #[test]
 fn an_approved_change_makes_no_fix() {
     let play = Play::new(&Script {
@@ -377,7 +383,8 @@ fn an_approved_change_makes_no_fix() {
     assert_eq!(play.count("work_items"), 1);
 }
 
-/// FR-4: an agent that fails leaves an event and a person's decision, and is not run again by itself.
+/// FR-4: an agent that fails leaves an event and a decision for a person, and is not run again
+/// automatically.
 #[test]
 fn a_fix_that_fails_is_told_and_not_tried_again() {
     let fixer = "cat >/dev/null\necho half >>work.txt\necho 'no such model' >&2\nexit 3\n";
@@ -413,7 +420,7 @@ fn a_fix_that_fails_is_told_and_not_tried_again() {
     play.check();
 }
 
-/// FR-7, FR-4: a worktree that is gone fails the item with its reason; none is made in its place.
+/// FR-7, FR-4: a missing worktree fails the item with its reason; none is created in its place.
 #[test]
 fn a_fix_whose_worktree_is_gone_fails_gracefully() {
     let play = Play::new(&Script::default());
@@ -466,7 +473,8 @@ fn a_fix_whose_worktree_is_gone_fails_gracefully() {
     play.check();
 }
 
-/// NFR-1: a reviewer that knows only the four lines is understood, and every reviewer is asked for them.
+/// NFR-1: a reviewer that knows only the four lines is understood, and every reviewer is asked for
+/// them.
 #[test]
 fn the_four_lines_are_the_contract_of_a_review() {
     let reviewer = r#"
@@ -548,7 +556,7 @@ fn the_whole_loop_can_be_read_from_its_events() {
     ");
 }
 
-/// NFR-4: what was given up is told too, with the reason and what to decide.
+/// NFR-4: an escalation is an event too, with the reason and what to decide.
 #[test]
 fn an_escalation_can_be_read_from_its_events() {
     let play = Play::without_change(&Script {
@@ -580,8 +588,8 @@ fn an_escalation_can_be_read_from_its_events() {
     );
 }
 
-/// US-4: in ivy's own layout the branch `specflow-f-020` has its plan in `f-020-…`, beside other features; the event of a run
-/// names the folder, or why there is none.
+/// US-4: in ivy's layout the branch `specflow-f-020` has its plan in `f-020-…`, next to other
+/// features; the event of a run names the directory, or the reason why there is none.
 #[test]
 fn the_plan_is_found_by_the_feature_number_of_the_branch() {
     let play = Play::without_change(&Script::default());

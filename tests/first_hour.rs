@@ -1,5 +1,5 @@
-//! The first hour with remand, as the README has it: from `init` to the first fix that is pushed, and gates that are red
-//! before anybody worked.
+//! The first hour with remand, as in the README: from `init` to the first pushed fix, and gates
+//! that fail before any work was done.
 
 use std::path::Path;
 
@@ -9,17 +9,18 @@ use crate::support::{World, run, skip};
 
 const REPO: &str = "ada/calc";
 
-/// A repository with its remote and a pull request of `feature`, and what `init` wrote.
+/// A repository with its remote and a pull request of `feature`, and the files that `init` wrote.
 struct FirstHour {
     world: World,
     repo: std::path::PathBuf,
     remote: std::path::PathBuf,
-    /// Checks when it is dropped that nothing was asked that it does not know.
+    /// Checks on drop that there was no unknown request.
     _forge: Forge,
 }
 
 impl FirstHour {
-    /// `files` are on `main`, `npm` is this script; `init` runs with these arguments besides the agents.
+    /// Creates it: `files` are on `main`, `npm` is this script; `init` runs with these arguments
+    /// besides the agents.
     fn begin(files: &[(&str, &str)], npm: &str, init: &[&str]) -> Self {
         let world = World::new();
         let intro = "PROMPTS=$(mktemp -d)\n";
@@ -76,7 +77,7 @@ impl FirstHour {
             output.stdout,
             output.stderr
         );
-        // Only since the remote of a test is a folder.
+        // Only because the remote of a test is a directory.
         let url = remote.to_str().unwrap();
         world
             .remand(&[
@@ -104,7 +105,7 @@ impl FirstHour {
         std::fs::write(&file, format!("{before}{text}{after}")).unwrap();
     }
 
-    /// The pull request is watched; its fix is reviewed, pushed and was the only one.
+    /// Asserts that the pull request is watched, and that its only fix is reviewed and pushed.
     #[track_caller]
     fn is_fixed_without_a_detour(&self) {
         self.world
@@ -116,7 +117,7 @@ impl FirstHour {
 
     #[track_caller]
     fn was_fixed_once(&self) {
-        let why = || self.world.remand(&["why", "c1"]).ok().stdout;
+        let why = || self.world.remand(&["why", "c1"]).ok().words();
         assert_eq!(
             self.world.sqlite("SELECT state FROM changes"),
             "ready_for_human_review",
@@ -178,7 +179,8 @@ fn a_repository_that_needs_npm_ci_gets_its_first_fix_pushed() {
 const TEST_PY: &str = "import unittest\nimport calc\n\n\nclass Test(unittest.TestCase):\n    def test_add(self):\n        open('report.xml', 'w').close()\n        self.assertEqual(calc.add(1, 2), 3)\n";
 const CALC_PY: &str = "def add(a, b):\n    return a + b\n";
 
-/// A repository whose gate leaves `report.xml` and `__pycache__` behind, which it does not ignore.
+/// Creates a repository whose gate leaves `report.xml` and `__pycache__` behind, which it does not
+/// ignore.
 fn python(test: &str, before: &str) -> Option<FirstHour> {
     let hour = FirstHour::begin(
         &[("test_calc.py", TEST_PY), ("calc.py", CALC_PY)],
@@ -195,7 +197,7 @@ fn python(test: &str, before: &str) -> Option<FirstHour> {
         skip(test, "there is no python3");
         return None;
     }
-    // A python of the home is not seen inside of the sandbox.
+    // A python in the home directory is not visible inside the sandbox.
     hour.also(before, "\n[sandbox]\nkind = \"off\"\n");
     Some(hour)
 }
@@ -218,7 +220,7 @@ fn a_gate_that_leaves_files_behind_sends_nobody_back() {
     }
 }
 
-/// In a user's own worktree nothing is deleted, and it is no work either.
+/// In a user's worktree these files are not deleted, and do not count as work.
 #[test]
 fn what_a_gate_leaves_in_a_user_s_own_worktree_stays_and_is_not_committed() {
     let name = "what_a_gate_leaves_in_a_user_s_own_worktree_stays_and_is_not_committed";
@@ -259,13 +261,13 @@ fn what_a_gate_leaves_in_a_user_s_own_worktree_stays_and_is_not_committed() {
         !listed.contains("__pycache__") && !listed.contains("report.xml"),
         "{listed}"
     );
-    // A file that the person leaves there is their work, as ever.
+    // A file that the person leaves there is still their work.
     std::fs::write(worktree.join("mine.txt"), "mine\n").unwrap();
     hour.world
         .remand(&["refine", "c1", "--text", "and again"])
         .ok();
     hour.world.remand(&["tick"]).ok();
-    let reason = hour.world.remand(&["why", "c1"]).ok().stdout;
+    let reason = hour.world.remand(&["why", "c1"]).ok().words();
     assert!(
         reason.contains("has changes that are not committed: mine.txt"),
         "{reason}"
@@ -277,7 +279,7 @@ fn left_behind(worktree: &Path) -> bool {
         && std::fs::read_dir(worktree.join("__pycache__")).is_ok_and(|files| files.count() > 0)
 }
 
-/// The change c1 of a project with a set-up and a gate; both write down where they ran.
+/// Creates the change c1 of a project with a set-up and a gate; both record where they ran.
 fn gated(gate: &str, settings: &str) -> Play {
     let settings = format!("setup = [\"prepare\"]\ngates = [[\"gate\"]]\n{settings}\n");
     let play = Play::without_change(&Script {
@@ -330,9 +332,9 @@ fn gates_that_are_red_on_the_base_and_on_the_change_pay_no_agent() {
     );
     assert_eq!(play.count("runs"), 0);
     assert_eq!(ran(&play, "gate"), [main.clone(), head]);
-    // The set-up ran for the base; its product is the change's, too.
+    // The set-up ran for the base; its output is used for the change, too.
     assert_eq!(ran(&play, "prepare"), [main]);
-    // Still so, and looked at again.
+    // Still failing, and checked again.
     play.world.remand(&["resume", "c1"]).ok();
     play.tick().ok();
     play.is_held("no agent was started");
@@ -363,7 +365,7 @@ fn a_base_that_passed_is_not_tested_again() {
         4,
         "once on the base, once on the tree of both heads, and on each fix"
     );
-    // Other gates are another question.
+    // Other gates have to run again.
     let file = play.world.root().join("config/remand/config.toml");
     let text = std::fs::read_to_string(&file)
         .unwrap()
@@ -417,7 +419,7 @@ fn a_set_up_that_fails_on_the_base_pays_no_agent() {
     assert_eq!((play.count("runs"), ran(&play, "gate").len()), (0, 0));
 }
 
-/// Wherever it dies on the way, the next one comes to the same place.
+/// Wherever it dies, the next one gets to the same result.
 #[test]
 fn a_trial_of_the_base_that_is_cut_is_begun_again() {
     for point in [
@@ -444,7 +446,7 @@ fn a_trial_of_the_base_that_is_cut_is_begun_again() {
     }
 }
 
-/// What a set-up makes of one change's commit is not there when another change is tested.
+/// Files that a set-up makes for one change's commit are not there when another change is tested.
 #[test]
 fn a_change_cannot_leave_anything_in_the_set_up_of_another() {
     for settings in ["red_base = \"ignore\"", HOLD] {
@@ -468,7 +470,7 @@ fn a_change_cannot_leave_anything_in_the_set_up_of_another() {
             "{settings}: {:#?}",
             play.events()
         );
-        // What was made of the base is used by all.
+        // The output for the base is used by all.
         let times = if settings == HOLD { 1 } else { 2 };
         assert_eq!(ran(&play, "prepare").len(), times, "{settings}");
     }

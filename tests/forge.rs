@@ -1,5 +1,4 @@
-//! The stand-in for GitHub, held to what GitHub and its `gh` do: everything that is tested against it is worth as much
-//! as this.
+//! The fake GitHub, compared with GitHub and its `gh`: all tests that use it depend on this.
 
 mod described;
 mod model;

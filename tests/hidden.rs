@@ -1,4 +1,5 @@
-//! Processes that outlive whoever started them, and others who write in a worktree: none of it gets into the work of a run.
+//! Processes that outlive their parents, and other writers in a worktree: none of it gets into the
+//! work of a run.
 
 use std::fs::{self, OpenOptions};
 use std::process::Stdio;
@@ -11,7 +12,8 @@ fn is_alive(pid: &str) -> bool {
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
-/// Hides a process, kills the shim that watches over it, and dies; the next run gives the hidden one the time to write.
+/// Hides a process, kills the shim that watches it, and dies; the next run gives the hidden one
+/// time to write.
 const HIDES: &str = r#"
 cat >/dev/null
 if [ ! -e "$PROMPTS/hidden" ]; then
@@ -68,7 +70,8 @@ fn a_hidden_process_is_gone_before_the_next_run_of_a_tick() {
     hidden_process_is_ended(|play| drop(play.tick().ok()));
 }
 
-/// What an evaluator starts in a session of its own ends with it; what git or ssh keep for their next call does not.
+/// Processes that an evaluator starts in their own session end with it; those that git or ssh keep
+/// for their next call do not.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_an_evaluator_leaves_behind_is_ended() {
@@ -92,7 +95,8 @@ fn what_an_evaluator_leaves_behind_is_ended() {
     play.sh(play.world.root(), &format!("kill -9 {}", pid("kept")));
 }
 
-/// A person's shell may stand in the worktree. Who has a file of it open for writing is waited for.
+/// A person's shell may have the worktree as its directory. A process with one of its files open
+/// for writing is waited for.
 #[cfg(target_os = "linux")]
 #[test]
 fn somebody_who_writes_in_the_worktree_is_waited_for() {
@@ -135,7 +139,7 @@ fn somebody_who_writes_in_the_worktree_is_waited_for() {
     shell.wait().unwrap();
 }
 
-/// A log that git ignores is nobody's work.
+/// A log that git ignores is not work.
 #[cfg(target_os = "linux")]
 #[test]
 fn somebody_who_writes_what_git_ignores_is_not_waited_for() {

@@ -1,4 +1,4 @@
-//! `remand init`, through the binary: with flags, and with somebody who types at a terminal.
+//! `remand init`, through the binary: with flags, and with a person who types at a terminal.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn written(world: &World) -> String {
     fs::read_to_string(config_file(world)).unwrap()
 }
 
-/// A repository of GitHub's with a crate in it.
+/// Creates a repository from GitHub with a crate in it.
 fn repo(world: &World, name: &str) -> PathBuf {
     let repo = world.repo(name);
     world.commit(&repo, "Cargo.toml", "", "a crate");
@@ -29,7 +29,7 @@ fn repo(world: &World, name: &str) -> PathBuf {
     repo
 }
 
-/// `gh` and `claude` are what the test says, whatever the machine has.
+/// Creates an environment with the test's `gh` and `claude`, whatever the machine has.
 fn world() -> World {
     let world = World::new();
     world.script("gh", "echo 'please run:  gh auth login' >&2\nexit 4\n");
@@ -38,7 +38,7 @@ fn world() -> World {
     world
 }
 
-/// Somebody types, or None where there is no way to.
+/// Types at a terminal; `None` if that is not possible here.
 fn typed(
     world: &World,
     folder: &Path,
@@ -227,7 +227,8 @@ fn a_path_and_a_label_mean_what_one_expects() {
     );
 }
 
-/// What keeps the repository that one is in from being added is said, before anything is written.
+/// Reasons that prevent the current repository from being added are reported before anything is
+/// written.
 #[test]
 fn the_repository_that_one_is_in_is_not_left_out_without_a_word() {
     let world = world();
@@ -284,7 +285,7 @@ fn a_config_file_that_is_a_link_stays_one() {
 #[test]
 fn what_is_missing_is_named() {
     let world = World::new();
-    // No claude of the machine's either.
+    // No claude of the machine either.
     let mut bare = world.remand_command(&["init"]);
     bare.env("PATH", world.root().join("bin"));
     let said = crate::support::run(&mut bare)
@@ -309,7 +310,7 @@ fn what_is_missing_is_named() {
             "{args:?}: something was written"
         );
     }
-    // Without a repository there is a config file all the same.
+    // Without a repository there is still a config file.
     let output = world
         .remand(&["init", "--agent", "claude", "--shadow"])
         .ok();
@@ -347,7 +348,7 @@ fn one_that_is_there_is_never_overwritten_by_chance() {
         .fails(1, "there is a config file already");
     assert_eq!(written(&world), "agent = \"\"\n# mine\n");
     assert!(!world.db().exists());
-    // One that can't be read is no hindrance.
+    // An unreadable one does not matter.
     world.config("not toml");
     let output = world.remand_in(&site, &["init", "--force"]).ok();
     assert!(output.stdout.contains("is kept as"), "{}", output.stdout);
@@ -603,7 +604,7 @@ fn a_set_up_is_found_by_its_lock_file_and_tried_with_the_gates() {
         !site.join("node_modules").exists(),
         "it ran in a checkout of remand's own"
     );
-    // Without it the tests cannot run, and that is said before anybody is paid.
+    // Without it the tests cannot run, and that is reported before anything is spent.
     let output = world
         .remand_in(&site, &["init", "--force", "--setup", ""])
         .ok();
@@ -697,7 +698,7 @@ fn a_lock_file_that_is_ignored_is_not_used() {
     );
 }
 
-/// The list that is written holds instead of the default.
+/// The written list replaces the default.
 #[test]
 fn files_that_the_default_does_not_have_are_added_to_it() {
     let world = world();

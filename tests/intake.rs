@@ -1,4 +1,4 @@
-//! What is read from the forge, and what is taken over from there: through the program, with the stand-in for GitHub.
+//! Reading from the forge, and adopting pull requests: through the program, with the fake GitHub.
 
 mod discover;
 mod reads;

@@ -1,4 +1,5 @@
-//! A look makes nothing: a blackboard is begun by a command that has something to put on it.
+//! Read-only commands create nothing: a blackboard is created by a command that has something to
+//! store.
 
 use std::fs;
 
@@ -18,7 +19,7 @@ const LOOKS: &[&[&str]] = &[
     &["config", "path"],
 ];
 
-/// About something that is not there.
+/// Commands about something that does not exist.
 const ABOUT: &[&[&str]] = &[
     &["why", "c1"],
     &["show", "c1"],
@@ -96,7 +97,7 @@ fn a_mistyped_name_is_not_answered_with_an_empty_board() {
     let mut by_variable = world.remand_command(&["list"]);
     by_variable.env("REMAND_DB", name);
     crate::support::run(&mut by_variable).fails(4, "which REMAND_DB names");
-    // A file that somebody else has just begun, or that `touch` made, is left as it is.
+    // A file that another process has just created, or that `touch` made, stays unchanged.
     fs::write(&typo, "").unwrap();
     world
         .remand(&["--db", name, "list"])

@@ -1,10 +1,11 @@
-//! Work lost or doubled, as it was seen elsewhere: none of it happens here.
+//! Lost or duplicated work, as observed elsewhere: none of it happens here.
 
 use std::time::{Duration, Instant};
 
 use crate::support::play::{FIXES, Play, Script, WAITS_AND_FIXES};
 
-/// LOST-1: whoever looks, at any moment, sees a finished item with its event and what follows from it, or none of them.
+/// LOST-1: at any moment, a reader sees a finished item with its event and its consequences, or
+/// none of them.
 #[test]
 fn a_finished_item_is_never_seen_without_what_follows() {
     let play = Play::new(&Script::default());
@@ -49,7 +50,8 @@ fn a_finished_item_is_never_seen_without_what_follows() {
     assert!(looks > 100, "only {looks} looks were taken");
 }
 
-/// LOST-2: a run whose claim is over by the time it ends writes nothing; its work is kept aside, and the next one's counts.
+/// LOST-2: a run whose claim has ended by the time it ends writes nothing; its work is saved, and
+/// that of the next one counts.
 #[test]
 fn a_run_that_lost_its_claim_writes_nothing() {
     let play = Play::new(&Script {
@@ -58,7 +60,7 @@ fn a_run_that_lost_its_claim_writes_nothing() {
     });
     let daemon = play.daemon();
     play.until("the fixer begins", || !play.noted("began").is_empty());
-    // As if another had claimed it meanwhile.
+    // As if another process had claimed it meanwhile.
     play.world
         .sqlite("UPDATE work_items SET epoch = epoch + 1 WHERE source = 'review_fix'");
     play.let_go("go");
@@ -73,7 +75,7 @@ fn a_run_that_lost_its_claim_writes_nothing() {
     assert_eq!(play.world.sqlite("SELECT total_fixes FROM changes"), "0");
     assert!(daemon.stop().success());
 
-    // Its holder is proven dead now.
+    // Its holder is known to be dead now.
     play.tick().ok();
     assert_eq!(
         play.state(),
@@ -93,7 +95,8 @@ fn a_run_that_lost_its_claim_writes_nothing() {
     play.check();
 }
 
-/// LOST-3, LOST-4: the daemon dies, its agent's tools in their own sessions live on: they are gone before the next run begins.
+/// LOST-3, LOST-4: the daemon dies, and its agent's tools in their own sessions continue: they are
+/// gone before the next run starts.
 #[test]
 fn what_a_killed_daemon_left_alive_is_ended_before_anything_else() {
     let fixer = r#"
@@ -131,7 +134,8 @@ echo fixed >>work.txt
     play.check();
 }
 
-/// LOST-4: what an agent leaves behind in a session of its own is ended with the run, and said.
+/// LOST-4: a process that an agent leaves behind in its own session is terminated with the run, and
+/// reported.
 #[test]
 fn a_tool_that_an_agent_leaves_behind_is_ended() {
     let fixer = format!("setsid sleep 300 >/dev/null 2>&1 &\n{FIXES}");
@@ -151,7 +155,7 @@ fn a_tool_that_an_agent_leaves_behind_is_ended() {
     );
 }
 
-/// LOST-5: a grandchild that holds stdout open does not make the run last until it ends.
+/// LOST-5: a grandchild that holds stdout open does not extend the run until it ends.
 #[test]
 fn a_grandchild_that_holds_stdout_does_not_delay_the_end() {
     let fixer = format!("sleep 300 &\n{FIXES}");
@@ -170,7 +174,7 @@ fn a_grandchild_that_holds_stdout_does_not_delay_the_end() {
     play.check();
 }
 
-/// LOST-6: an agent's own commits count, and so does what it left uncommitted beside them.
+/// LOST-6: an agent's own commits count, and so do its uncommitted changes.
 #[test]
 fn an_agents_own_commits_and_the_rest_beside_them_count() {
     let fixer = "cat >/dev/null\necho one >one.txt\ngit add one.txt\ngit commit -qm 'my own'\necho fixed >>work.txt\n";
@@ -197,7 +201,8 @@ fn an_agents_own_commits_and_the_rest_beside_them_count() {
         .sqlite("SELECT summary FROM events WHERE event_type = 'fix_committed'");
     assert_eq!(told, "fix 1 committed: 2 files in 2 commits");
 
-    // All of it committed by itself: nothing is left for a commit of ours, and it is a fix all the same.
+    // The agent commits everything: nothing is left for remand to commit, and it still counts as a
+    // fix.
     let fixer = "cat >/dev/null\necho fixed >>work.txt\ngit commit -qam 'all by myself'\n";
     let play = Play::new(&Script {
         fixer,
@@ -218,7 +223,8 @@ fn an_agents_own_commits_and_the_rest_beside_them_count() {
     play.check();
 }
 
-/// LOST-7: somebody's uncommitted work in the worktree is neither overwritten nor committed for them: a person is asked.
+/// LOST-7: someone's uncommitted work in the worktree is neither overwritten nor committed for
+/// them: a person is asked.
 #[test]
 fn unsaved_work_of_a_person_is_never_touched() {
     let play = Play::new(&Script::default());
@@ -248,7 +254,7 @@ fn unsaved_work_of_a_person_is_never_touched() {
     play.check();
 }
 
-/// LOST-7: the work of an agent that failed is kept on a ref, whole.
+/// LOST-7: the work of an agent that failed is kept on a ref, completely.
 #[test]
 fn the_work_of_a_failed_run_is_kept_on_a_ref() {
     let fixer = "cat >/dev/null\necho committed >>work.txt\ngit commit -qam half\necho dirty >>work.txt\necho new >new.txt\nexit 9\n";
@@ -306,7 +312,8 @@ fn no_branch_is_ever_deleted() {
     play.check();
 }
 
-/// LOST-9: a commit that is recorded is not made again: killed while the gates ran, only the gates run again.
+/// LOST-9: a recorded commit is not made again: if killed while the gates ran, only the gates run
+/// again.
 #[test]
 fn a_recorded_commit_is_not_made_again() {
     let script = Script {
@@ -364,7 +371,7 @@ fn a_recorded_commit_is_not_made_again() {
     play.check();
 }
 
-/// LOST-10: an agent that writes into the main checkout by its absolute path is found out.
+/// LOST-10: an agent that writes into the main checkout by its absolute path is detected.
 #[test]
 fn a_write_into_the_main_checkout_is_found_out() {
     let play = Play::without_change(&Script::default());
@@ -407,7 +414,7 @@ fn a_write_into_the_main_checkout_is_found_out() {
     );
 }
 
-/// LOST-11: a `git status` that fails is not a clean worktree: no agent is run on the strength of it.
+/// LOST-11: a failed `git status` is not a clean worktree: no agent is run because of it.
 #[test]
 fn a_look_that_failed_is_no_proof() {
     let play = Play::new(&Script::default());
@@ -442,7 +449,8 @@ fn a_look_that_failed_is_no_proof() {
     play.check();
 }
 
-/// LOST-3: every blackboard counts its runs from r1; one that ends what its own r1 left must not end another's.
+/// LOST-3: every blackboard counts its runs from r1; one that terminates leftovers of its own r1
+/// must not terminate another's.
 #[test]
 fn a_run_of_the_same_name_on_another_blackboard_is_left_alone() {
     let waits = format!(

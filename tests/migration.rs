@@ -1,5 +1,5 @@
-//! Blackboards of version 2, as that version left them: one that was stopped in the middle of a fix goes on, and every command
-//! reads all of them. The rows are in `fixtures/blackboard-v2-*.sql`.
+//! Blackboards of version 2, as that version left them: one that was stopped in the middle of a fix
+//! continues, and every command reads all of them. The rows are in `fixtures/blackboard-v2-*.sql`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ const STORIES: [&str; 4] = [
     include_str!("fixtures/blackboard-v2-stories-4.sql"),
 ];
 
-/// The agents of the stopped fix: `first` is asked for and written, then `fixed`.
+/// The agents of the stopped fix: `first` is requested and written, then `fixed`.
 const REVIEWER: &str = r#"
 if grep -q fixed work.txt; then says approved "it is fixed now"
 elif grep -q first work.txt; then says changes_requested "work.txt is not fixed" "$(finding work.txt 2 'say fixed here')"
@@ -75,7 +75,7 @@ fn a_program_killed_while_it_migrates_leaves_a_blackboard_that_goes_on() {
     for point in ["commit.migrate.before", "commit.migrate.after"] {
         let play = killed_in_a_fix();
         let mut first = play.world.remand_command(&["tick"]);
-        // Nothing is crossed, and nobody dies, where version 2 is the newest.
+        // Nothing is crossed, and the program does not die, if version 2 is the newest.
         first.env("REMAND_CRASH_AT", point).output().unwrap();
         play.world.remand(&["check"]).ok();
         play.tick().ok();
@@ -84,7 +84,8 @@ fn a_program_killed_while_it_migrates_leaves_a_blackboard_that_goes_on() {
     }
 }
 
-/// The second fix of c1 was made once, with all that it was to be told; the paused change was left alone.
+/// Asserts that the second fix of c1 was made once, with its complete prompt; the paused change was
+/// left alone.
 #[track_caller]
 fn finished_once(play: &Play) {
     let world = &play.world;
@@ -206,6 +207,18 @@ fn doctor_reads_a_blackboard_that_nobody_has_migrated_yet() {
 }
 
 #[test]
+fn a_backup_of_a_blackboard_that_nobody_has_migrated_yet_is_made() {
+    let play = killed_in_a_fix();
+    let copy = play.world.root().join("copy.db");
+    play.world.remand(&["backup", copy.to_str().unwrap()]).ok();
+    let conn = rusqlite::Connection::open(&copy).unwrap();
+    let version: i64 = conn
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, 2, "the copy is as the blackboard was");
+}
+
+#[test]
 fn every_command_reads_the_first_quarter_of_the_stories() {
     read_stories(STORIES[0]);
 }
@@ -225,7 +238,7 @@ fn every_command_reads_the_last_quarter_of_the_stories() {
     read_stories(STORIES[3]);
 }
 
-/// What the fixtures hold: a reader that is tested on them is tested on all of this.
+/// Contents of the fixtures: a reader that is tested on them is tested on all of this.
 #[test]
 fn the_stories_have_the_types_and_codes_that_version_2_wrote() {
     let mut found = BTreeSet::new();
@@ -295,7 +308,7 @@ const CODES_OF_VERSION_2: &str = "
     configuration: in force
 ";
 
-/// Sentences by which version 2 told one case from another: later versions have codes for them.
+/// Sentences by which version 2 distinguished cases: later versions have codes for them.
 #[test]
 fn the_stories_have_the_sentences_that_version_2_told_cases_by() {
     let boards: Vec<_> = all_stories().map(memory).collect();
@@ -400,7 +413,8 @@ fn a_bare_approval_in_an_old_blackboard_counts() {
     play.check();
 }
 
-/// By another program, in a form that is not ours: what cannot be used of it is left out, its summary is the feedback.
+/// Events by another program, in another form: unusable parts are left out, the summary is the
+/// feedback.
 #[test]
 fn a_rejection_with_unknown_and_wrongly_typed_keys_is_fixed_for_its_summary() {
     for metadata in [
@@ -430,7 +444,7 @@ fn a_rejection_with_unknown_and_wrongly_typed_keys_is_fixed_for_its_summary() {
     }
 }
 
-/// They were appended after the program of version 2 was killed, and nobody has read them yet.
+/// They were appended after the program of version 2 was killed, and have not been read yet.
 #[test]
 fn bare_events_that_version_2_had_not_read_yet_are_read_after_the_migration() {
     let play = killed_in_a_fix();
@@ -455,7 +469,7 @@ fn bare_events_that_version_2_had_not_read_yet_are_read_after_the_migration() {
     play.check();
 }
 
-/// A fix is made of the newest rejection, and its prompt has these words.
+/// Asserts that a fix is made for the newest rejection, with this text in its prompt.
 #[track_caller]
 fn is_fixed_for(play: &Play, words: &str) {
     play.fixer("cat >/dev/null\necho please >>work.txt\necho done\n");
@@ -491,7 +505,8 @@ fn ready_after_version_2() -> Play {
     play
 }
 
-/// The keys of `status c1 --json` in version 2: of any change, of one that was reviewed here, and of one with a pull request.
+/// The keys of `status c1 --json` in version 2: of any change, of one that was reviewed here, and
+/// of one with a pull request.
 const STATUS_KEYS: &str = "
     adopted_by auto_fix base branch budget budget.added_fix_cycles budget.cost_micros budget.fix_cycle
     budget.max_cost_micros budget.max_fix_cycles budget.max_run_ms budget.max_tokens budget.max_total_fixes
@@ -566,11 +581,12 @@ fn killed_in_a_push() -> PullPlay {
     stage
 }
 
-/// Puts these rows of version 2 in the place of the world's blackboard, and the output of each run in its folder.
+/// Replaces the test's blackboard by these rows of version 2, and writes the output of each run
+/// into its directory.
 fn load(world: &World, rows: &str, commits: &[(&str, &str)]) {
     let db = world.db();
     for ending in ["", "-wal", "-shm"] {
-        // Only the blackboard itself is always there.
+        // Only the blackboard itself always exists.
         drop(fs::remove_file(format!("{}{ending}", db.display())));
     }
     fs::create_dir_all(db.parent().unwrap()).unwrap();
@@ -634,7 +650,7 @@ fn read_stories(text: &str) {
     }
 }
 
-/// Runs every command that only looks, and compares with the rows of version 2.
+/// Runs every read-only command, and compares the output with the rows of version 2.
 #[track_caller]
 fn reads_everything(world: &World, rows: &str) {
     let old = memory(rows);
@@ -679,7 +695,8 @@ fn keeps_every_row(world: &World, old: &rusqlite::Connection) {
 
 const ALL_EVENTS: &str = "events --limit 100000 --json";
 
-/// The commands that look at these rows: about everything as text and as JSON, about single rows mostly as JSON.
+/// Returns the commands that read these rows: about everything as text and as JSON, about single
+/// rows mostly as JSON.
 fn looks(old: &rusqlite::Connection) -> Vec<String> {
     let mut both: Vec<String> = [
         "",
@@ -731,7 +748,7 @@ fn looks(old: &rusqlite::Connection) -> Vec<String> {
     [both, as_json, json].concat()
 }
 
-/// Commands that look at the repository or the machine too.
+/// Commands that also read the repository or the machine.
 #[track_caller]
 fn reads_the_repository(world: &World) {
     for command in ["diff c1", "doctor", "log c1"] {
@@ -779,7 +796,7 @@ fn column(conn: &rusqlite::Connection, sql: &str) -> Vec<String> {
         .collect()
 }
 
-/// `status c1 --json` has at least these.
+/// Asserts that `status c1 --json` has at least these.
 #[track_caller]
 fn has_keys(world: &World, expected: &[&str]) {
     let output = world.remand(&["status", "c1", "--json"]);
@@ -789,7 +806,7 @@ fn has_keys(world: &World, expected: &[&str]) {
     }
 }
 
-/// The keys of an object and of the objects in it, as paths.
+/// Returns the keys of an object and of nested objects, as paths.
 fn keys(value: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut open = vec![(String::new(), value)];

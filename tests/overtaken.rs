@@ -1,11 +1,11 @@
-//! A person goes on in a worktree while nobody is there to look: the program has died, or a change is held. Nothing of
-//! his is taken away.
+//! A person continues in a worktree while nothing watches it: the program has died, or a change is
+//! held. None of their work is lost.
 
 use std::time::{Duration, Instant};
 
 use crate::support::play::{Daemon, PATIENCE, Play, Script};
 
-/// Edits, says that it has, and waits to be ended.
+/// Edits, signals that it has, and waits to be terminated.
 const WAITS: &str = "cat >/dev/null\necho half >half.txt\necho more >>work.txt\ntouch \"$PROMPTS/began\"\nwhile :; do sleep 0.1; done\n";
 
 fn in_the_middle_of_a_fix(play: &Play) -> Daemon {
@@ -22,7 +22,7 @@ fn in_the_middle_of_a_fix(play: &Play) -> Daemon {
     daemon
 }
 
-/// Waits for the next second but one: commits and the ends of runs are told apart by whole seconds.
+/// Waits for the second after the next: commits and ends of runs are compared by whole seconds.
 fn later() {
     std::thread::sleep(Duration::from_millis(2_100));
 }

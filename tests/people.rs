@@ -1,4 +1,4 @@
-//! A person's word, through the command line, while agents are at work.
+//! Decisions of a person, through the command line, while agents are at work.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use crate::support::play::{FIXES, NEVER_SATISFIED, Play, REVIEWS_FIXED, Script, 
 
 const APPROVES: &str = "says approved fine";
 
-/// What another program says: it waits with a change that waits for a person.
+/// Adds a rejection by another program, which waits while the change waits for a person.
 fn rejected_by_ci(play: &Play, summary: &str, metadata: &str) {
     play.world.sqlite(&format!(
         "INSERT INTO events (event_type, actor_id, target_type, target_id, summary, metadata)
@@ -14,14 +14,14 @@ fn rejected_by_ci(play: &Play, summary: &str, metadata: &str) {
     ));
 }
 
-/// Always a changed tree; keeps its prompt.
+/// Always changes the tree; keeps its prompt.
 const NOTES: &str = "cat >\"$PROMPTS/$REMAND_ITEM.fix\"\necho \"$REMAND_ITEM\" >>work.txt\n";
 
 fn fixes(play: &Play) -> i64 {
     play.count("work_items WHERE source = 'review_fix'")
 }
 
-/// The words of people that were recorded, oldest first.
+/// Returns the recorded decisions of people, oldest first.
 fn instructed(play: &Play) -> String {
     play.world.sqlite(
         "SELECT actor_id || ': ' || (metadata ->> 'action') FROM events WHERE event_type = 'instructed' ORDER BY id",
@@ -94,7 +94,8 @@ fn refine_begins_a_round_with_a_persons_guidance() {
     play.check();
 }
 
-/// What was said while the change waited for a person is in the fix that the person then allows.
+/// Rejections that arrived while the change waited for a person are in the fix that the person then
+/// allows.
 #[test]
 fn words_that_waited_are_in_the_next_fix() {
     let play = Play::new(&Script {
@@ -129,7 +130,8 @@ fn words_that_waited_are_in_the_next_fix() {
     play.check();
 }
 
-/// What came during a fix waits for the next one, however often it is superseded until then.
+/// A rejection that arrives during a fix waits for the next one, however often it is superseded
+/// until then.
 #[test]
 fn words_that_came_during_a_fix_are_in_the_next() {
     let fixer = r#"
@@ -198,7 +200,7 @@ fn requeue_brings_back_what_waited_for_a_person() {
     play.check();
 }
 
-/// The ids of findings stand in remand's own sentences: those that another program made up do not.
+/// Ids of findings appear in remand's own sentences; ids invented by another program do not.
 #[test]
 fn an_id_from_outside_is_not_taken_over() {
     let play = Play::new(&Script {
@@ -352,8 +354,8 @@ fn a_comment_is_told_to_the_next_fix_once() {
     );
 }
 
-/// A comment that came between two runs of one fix was told to the second: the next fix need not hear it again. One that
-/// came while the last run was at work was told to nobody yet.
+/// A comment that arrived between two runs of one fix is in the prompt of the second: the next fix
+/// does not repeat it. One that arrived during the last run has not been in a prompt yet.
 #[test]
 fn a_comment_during_a_fix_is_told_once_and_never_lost() {
     let fixer = r#"
@@ -402,7 +404,7 @@ echo "$REMAND_ITEM" >>work.txt
     );
 }
 
-/// Paused: the agent that runs may finish, nothing new begins; after resume it goes on.
+/// Paused: the running agent may finish, nothing new starts; after resume it continues.
 #[test]
 fn a_pause_lets_the_agent_finish_and_begins_nothing() {
     let play = Play::new(&Script {
@@ -423,7 +425,7 @@ fn a_pause_lets_the_agent_finish_and_begins_nothing() {
         "SELECT status FROM work_items WHERE item_id = 'w3'",
         "blocked",
     );
-    // Woken for nothing, it begins nothing.
+    // Woken for nothing, it starts nothing.
     play.insert("work_rejected", "change", "c1", "while it was paused");
     play.wait_for(
         "SELECT count(*) FROM rejections WHERE state = 'pending'",
@@ -478,7 +480,8 @@ fn a_pause_holds_back_the_next_run_of_a_fix() {
     play.check();
 }
 
-/// Cancelled during a run: the agent is ended soon, its work is kept, and the worktree is as before.
+/// Cancelled during a run: the agent is terminated soon, its work is kept, and the worktree is as
+/// before.
 #[test]
 fn a_cancel_ends_the_agent_and_keeps_its_work() {
     let fixer = "cat >/dev/null\necho half >>work.txt\ngit commit -qam half\necho dirty >>work.txt\necho x >\"$PROMPTS/began\"\nsleep 60\n";
@@ -526,7 +529,8 @@ fn a_cancel_ends_the_agent_and_keeps_its_work() {
     play.check();
 }
 
-/// Approved during a fix: the same for the agent, and the head that the person saw is the one that is approved.
+/// Approved during a fix: the same for the agent, and the approved head is the one that the person
+/// saw.
 #[test]
 fn an_approval_during_a_fix_ends_it() {
     let play = Play::new(&Script {
@@ -557,7 +561,7 @@ fn an_approval_during_a_fix_ends_it() {
     play.check();
 }
 
-/// Rejected after it was approved: a new round, with the count of its life going on.
+/// Rejected after it was approved: a new round, with the total count continuing.
 #[test]
 fn a_rejection_of_an_approved_change_begins_a_round() {
     let play = Play::new(&Script {
@@ -610,7 +614,7 @@ fn a_rejection_of_an_approved_change_begins_a_round() {
     play.check();
 }
 
-/// Rejected by a person while it waits for one: a new round, with all that waited.
+/// Rejected by a person while it waits for one: a new round, with everything that waited.
 #[test]
 fn reject_of_a_change_that_waits_for_a_person_begins_a_round() {
     let play = Play::new(&Script {
@@ -660,7 +664,7 @@ fn reject_of_a_change_that_waits_for_a_person_begins_a_round() {
         "two more, then a person again"
     );
 
-    // By hand is a person too; the fixes of its life bound it as ever.
+    // An event by hand counts as a person too; the total limit on fixes still applies.
     play.world.sqlite("UPDATE changes SET max_total_fixes = 4");
     play.insert("work_rejected", "change", "c1", "once more");
     play.tick().ok();
@@ -675,7 +679,7 @@ fn reject_of_a_change_that_waits_for_a_person_begins_a_round() {
     play.check();
 }
 
-/// A head without a verdict is reviewed first: the review failed, and the person says no all the same.
+/// A head without a verdict is reviewed first: the review failed, and the person still rejects.
 #[test]
 fn reject_after_a_failed_review_has_the_head_reviewed() {
     let play = Play::new(&Script {
@@ -700,7 +704,8 @@ fn reject_after_a_failed_review_has_the_head_reviewed() {
     play.check();
 }
 
-/// Rejected by another program while it waits for a person, or after it was closed: told in `why`, and nothing is begun.
+/// Rejected by another program while it waits for a person, or after it was closed: reported by
+/// `why`, and nothing starts.
 #[test]
 fn a_rejection_that_comes_too_late_says_why_nothing_follows() {
     let play = Play::new(&Script {
@@ -718,7 +723,7 @@ fn a_rejection_that_comes_too_late_says_why_nothing_follows() {
         "{}",
         play.why()
     );
-    // It is not lost: the round that the person begins has it.
+    // It is not lost: the round that the person starts includes it.
     play.world.remand(&["cycles", "c1", "1"]).ok();
     play.tick().ok();
     let last = play
@@ -745,7 +750,7 @@ fn a_rejection_that_comes_too_late_says_why_nothing_follows() {
     play.check();
 }
 
-/// An item of a source that nobody here runs is left alone, and says so once.
+/// An item of an unsupported source is left alone, and reported once.
 #[test]
 fn an_item_that_nobody_runs_is_left_alone() {
     let play = Play::new(&Script::default());
@@ -773,7 +778,7 @@ fn an_item_that_nobody_runs_is_left_alone() {
     play.check();
 }
 
-/// What is not due yet is not run, and what becomes due is run by itself.
+/// An item that is not due yet is not run, and one that becomes due is run automatically.
 #[test]
 fn an_item_that_is_not_due_waits_for_its_time() {
     let play = Play::new(&Script {
@@ -814,7 +819,8 @@ fn what_matters_more_is_run_first() {
     assert_eq!(play.noted("order"), "c3\nc2\nc4\nc1\n");
 }
 
-/// Held by the environment: the wait doubles up to its bound, nothing is spent, and it goes on by itself when it is over.
+/// Held by the environment: the wait doubles up to its limit, nothing is spent, and it continues by
+/// itself when the hold ends.
 #[test]
 fn a_hold_backs_off_and_ends_by_itself() {
     let fixer = format!(
@@ -853,7 +859,7 @@ fn a_hold_backs_off_and_ends_by_itself() {
     play.check();
 }
 
-/// A person need not wait for a hold's end.
+/// A person need not wait for the end of a hold.
 #[test]
 fn resume_ends_a_hold_at_once() {
     let fixer = format!(

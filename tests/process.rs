@@ -1,4 +1,5 @@
-//! `remand __shim` with real children: what it runs, what it ends, and what it leaves on disk.
+//! `remand __shim` with real children: what it runs, what it terminates, and what it leaves on
+//! disk.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// A run's folder and the job to be run in it.
+/// A run's directory and the job to run in it.
 struct Run {
     dir: TempDir,
     run_id: String,
@@ -97,7 +98,7 @@ impl Run {
         String::from_utf8(self.stdout()).unwrap()
     }
 
-    /// Processes that carry the run's mark, without the shim.
+    /// Returns processes that carry the run's mark, without the shim.
     fn alive(&self) -> Vec<i32> {
         let mark = format!("REMAND_RUN_DIR={}", self.dir.path().display());
         let shim = fs::read_to_string(self.path("shim")).unwrap_or_default();
@@ -121,7 +122,8 @@ impl Shim<'_> {
         self.run.exit()
     }
 
-    /// `Child::wait` would close the pipe, which the shim takes for the daemon's death.
+    /// Waits without `Child::wait`, which would close the pipe; the shim would take that for the
+    /// daemon's death.
     fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         until("the shim ends", || {
@@ -136,7 +138,7 @@ impl Shim<'_> {
     }
 }
 
-/// A failed test leaves nothing alive either.
+/// A failed test leaves no process alive either.
 impl Drop for Shim<'_> {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
@@ -352,7 +354,7 @@ fn a_grandchild_that_holds_stdout_delays_nothing() {
     }
 }
 
-/// As the inner process of bubblewrap, which was reported as left behind.
+/// Like the inner process of bubblewrap, which was reported as left behind.
 #[test]
 fn whoever_ends_by_itself_soon_after_the_agent_is_not_left_behind() {
     let run = Run::sh("(trap 'touch told' TERM; sleep 0.1; sleep 0.1) & echo done");
@@ -523,7 +525,8 @@ fn a_folder_that_was_settled_starts_nothing() {
     assert!(!run.path("ran").exists() && !run.path("exit.json").exists());
 }
 
-/// Each line of a shim's life, in order; at each it is killed, and what is on disk must be the truth.
+/// Each line of a shim's life, in order; it is killed at each, and the files on disk must be
+/// correct.
 #[cfg(feature = "failpoints")]
 #[test]
 fn a_shim_that_dies_on_any_line_leaves_no_lie() {

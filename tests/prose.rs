@@ -1,5 +1,5 @@
-//! No decision depends on the wording of a text: the stories of the loop take the same course when everything that is
-//! stored for people to read is random words.
+//! No decision depends on the wording of a text: the scenarios of the loop take the same course if
+//! every stored text for people is random words.
 #![cfg(feature = "failpoints")]
 
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::support::World;
 use crate::support::play::{Play, Script};
 use crate::support::pull_play::{PullPlay, quiet, rejecting};
 
-/// Columns by which a decision may be made, of everything that a story leaves.
+/// Columns on which a decision may depend, of everything that a scenario leaves.
 const CODES: &[&str] = &[
     "SELECT change_id, state, escalated_from, fix_cycle, total_fixes, max_fix_cycles, paused, hold_kind, holds, last_hold,
          held_until IS NULL, hold_reason IS NULL, decision IS NULL, final_verdict, human_review_required, auto_fix
@@ -32,14 +32,14 @@ enum Prose {
     Scrambled,
 }
 
-/// The course of a story: everything that is compared, after each of its steps.
+/// Course of a scenario: everything that is compared, after each of its steps.
 struct Course {
     prose: Prose,
     steps: Vec<(String, Vec<String>)>,
 }
 
 impl Course {
-    /// Sets the switch in a world where no change is known yet.
+    /// Sets the switch in an environment that has no change yet.
     fn begin(&self, world: &mut World) {
         if self.prose == Prose::Scrambled {
             world.variables.push(("REMAND_SCRAMBLE_PROSE", "1"));
@@ -58,7 +58,8 @@ impl Course {
         self.steps.push((name.to_owned(), seen));
     }
 
-    /// The files and the number of commits of the branch that the remote has. Commits have times, so their ids differ.
+    /// Records the files and the number of commits of the remote's branch. Commits have times, so
+    /// their ids differ.
     fn remote(&mut self, stage: &PullPlay) {
         let git = |args: &[&str]| stage.play.world.git(&stage.remote, args);
         let tree = git(&["rev-parse", "feature^{tree}"]);
@@ -68,7 +69,7 @@ impl Course {
     }
 }
 
-/// Plays a story twice and compares its steps.
+/// Runs a scenario twice and compares its steps.
 #[track_caller]
 fn takes_the_same_course(story: impl Fn(&mut Course)) {
     let [plain, scrambled] = [Prose::Plain, Prose::Scrambled].map(|prose| {

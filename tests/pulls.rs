@@ -1,4 +1,4 @@
-//! The loop on pull requests, through the binary, with a strict stand-in for `gh`.
+//! The loop on pull requests, through the binary, with a strict fake `gh`.
 
 mod advice;
 mod apart;

@@ -1,5 +1,5 @@
-//! Gates that are red on the head of a change and not on its base: a rejection with their output, before any reviewer is
-//! paid.
+//! Gates that fail on the head of a change and not on its base: a rejection with their output,
+//! before any reviewer is paid.
 
 use crate::support::play::{FIXES, Play, Script};
 use crate::support::pull_play::PullPlay;
@@ -7,7 +7,7 @@ use crate::support::run;
 
 const SETTINGS: &str = "gates = [[\"gate\", \"all\"]]\nred_base = \"hold\"";
 
-/// Red where `work.txt` is there and does not say "fixed": on the branch, not on its base.
+/// Fails if `work.txt` exists and does not contain "fixed": on the branch, not on its base.
 const GATE: &str = "if [ -e work.txt ] && ! grep -q fixed work.txt; then\n\
                     echo 'test calc::adds ... FAILED'\necho 'left: 3, right: 4' >&2\nexit 1\nfi\n";
 
@@ -31,13 +31,13 @@ fn local(settings: &str) -> Play {
     play
 }
 
-/// Who ran for which item, oldest first.
+/// Returns which agent ran for which item, oldest first.
 fn runs(play: &Play) -> String {
     play.world
         .sqlite("SELECT item_id || ' ' || agent FROM runs ORDER BY rowid")
 }
 
-/// One fix, which was given the output; then a review, and nothing before it.
+/// Asserts one fix, with the output in its prompt; then a review, and nothing before it.
 #[track_caller]
 fn is_fixed_before_it_is_reviewed(play: &Play) {
     assert_eq!(runs(play), "w2 fixer\nw3 reviewer", "{:#?}", play.events());
@@ -116,7 +116,7 @@ fn a_pull_request_is_sent_back_by_its_gates_before_a_reviewer_is_paid() {
     }
     stage.is_ready(1);
     is_fixed_before_it_is_reviewed(&stage.play);
-    // One review is posted, that of the reviewer; the note of the fix says what it was for.
+    // One review is posted, that of the reviewer; the note of the fix gives its reason.
     assert_eq!(stage.posted("POST", "/pulls/1/reviews").len(), 1);
     let notes = format!("{:?}", stage.posted("POST", "/issues/1/comments"));
     assert!(notes.contains("the gate `gate all` was red"), "{notes}");
@@ -149,7 +149,7 @@ fn a_rejection_by_a_gate_that_is_cut_is_made_once() {
     }
 }
 
-/// Bounds count as for any rejection, and the output is not lost when a person goes on.
+/// Limits count as for any rejection, and the output is not lost when a person resumes.
 #[test]
 fn a_rejection_by_a_gate_is_bounded_and_its_output_goes_into_the_next_round() {
     let play = local("loop.max_fix_cycles = 0");
@@ -168,7 +168,7 @@ fn a_rejection_by_a_gate_is_bounded_and_its_output_goes_into_the_next_round() {
     assert!(prompt.contains("left: 3, right: 4"), "{prompt}");
 }
 
-/// Rounds of red gates inside a fix are bounded as ever.
+/// Rounds of failed gates inside a fix are still limited.
 #[test]
 fn a_gate_that_a_fix_leaves_red_goes_to_a_person() {
     let play = local("loop.max_gate_rounds = 1");
@@ -215,7 +215,7 @@ fn in_shadow_a_gate_that_is_red_on_the_head_is_stored_and_nothing_follows() {
         "{review}"
     );
     play.check();
-    // For real, it is tested anew.
+    // Outside of shadow it is tested again.
     play.world.remand(&["shadow", "c1", "off"]).ok();
     play.tick().ok();
     play.is_ready(1);

@@ -1,4 +1,5 @@
-//! What remand does not start with, and how it says so: nothing runs on settings that are half understood.
+//! Settings with which remand does not start, and the errors: nothing runs on settings that are
+//! partly understood.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +8,7 @@ use std::path::Path;
 use crate::support::play::{Play, Script};
 use crate::support::{Output, World, run};
 
-/// A world whose file under the config folder has this text.
+/// Creates an environment whose file under the config directory has this text.
 fn world(file: &str, text: &str) -> World {
     let world = World::new();
     let path = world.root().join("config/remand").join(file);
@@ -16,7 +17,8 @@ fn world(file: &str, text: &str) -> World {
     world
 }
 
-/// Refused by whatever would run on it, with the file, the line, and each of these words; no blackboard is made.
+/// Asserts that every command that would use it refuses it, with the file, the line, and each of
+/// these words; no blackboard is created.
 #[track_caller]
 fn refused(world: &World, commands: &[&[&str]], place: &str, words: &[&str]) {
     for args in commands {
@@ -37,7 +39,8 @@ fn refused(world: &World, commands: &[&[&str]], place: &str, words: &[&str]) {
     assert!(!world.db().exists(), "something was begun");
 }
 
-/// What should be refused at once must not become a daemon that the test waits for.
+/// Runs with a time limit: settings that should be refused must not become a daemon that the test
+/// waits for.
 fn bounded(world: &World, args: &[&str]) -> Output {
     let mut command = world.command("timeout");
     run(command
@@ -158,7 +161,7 @@ fn a_prompt_of_an_unknown_name() {
     );
 }
 
-/// Mode bits do not hold root back, so the folder is one in which nobody can make a file.
+/// Mode bits do not restrict root, so this is a directory in which nobody can create a file.
 #[test]
 fn a_blackboard_where_nothing_can_be_written() {
     let world = World::new();

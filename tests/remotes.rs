@@ -1,5 +1,5 @@
-//! What a remote, the people who push to it and an agent can do to a fix of a pull request, through the binary, with a
-//! real bare remote.
+//! Effects of a remote, of the people who push to it and of an agent on a fix of a pull request,
+//! through the binary, with a real bare remote.
 
 mod cut;
 mod exact;
@@ -20,10 +20,10 @@ use crate::support::play::Script;
 use crate::support::pull_play::PullPlay;
 use crate::support::run;
 
-/// Writes down that it ran, then fixes.
+/// Records that it ran, then fixes.
 const FIXES: &str = "cat >/dev/null\necho fix >>\"$PROMPTS/ran\"\necho fixed >>work.txt\n";
 
-/// A pull request whose remote writes down every move of a branch.
+/// A pull request whose remote records every move of a branch.
 struct Remotes {
     pull: PullPlay,
 }
@@ -37,7 +37,7 @@ impl Deref for Remotes {
 }
 
 impl Remotes {
-    /// Watched, its first review queued.
+    /// Creates a watched pull request with its first review queued.
     fn new(script: &Script<'_>) -> Self {
         let stage = Self::unwatched(script);
         stage.watch();
@@ -52,7 +52,7 @@ impl Remotes {
         stage
     }
 
-    /// A hook of the remote. It is written by a child, like every script of a play.
+    /// Installs a hook in the remote. It is written by a child, like every script of a test.
     fn hook(&self, name: &str, text: &str) {
         let world = &self.play.world;
         let script = world.script("hook", text);
@@ -65,7 +65,7 @@ impl Remotes {
         std::fs::remove_file(self.remote.join("hooks").join(name)).unwrap();
     }
 
-    /// Where a branch of the remote was moved to, in order.
+    /// Returns the commits to which a branch of the remote was moved, in order.
     fn moves(&self, branch: &str) -> Vec<String> {
         let moves = std::fs::read_to_string(self.remote.join("moves")).unwrap_or_default();
         let name = format!("refs/heads/{branch}");
@@ -77,19 +77,19 @@ impl Remotes {
         of_branch.collect()
     }
 
-    /// How often the fixer ran.
+    /// Number of runs of the fixer.
     fn runs(&self) -> usize {
         self.play.noted("ran").lines().count()
     }
 
-    /// A line of shell as the person with a clone elsewhere, who has just fetched the branch.
+    /// Runs a line of shell as the person with another clone, who has just fetched the branch.
     #[track_caller]
     fn person(&self, line: &str) -> String {
         self.play
             .sh(&self.elsewhere, &format!("set -e\n{TAKES}\n{line}"))
     }
 
-    /// The same, as a part of a fixer's script: it happens during the fix.
+    /// The same, as part of a fixer's script: it happens during the fix.
     fn by_person(&self, line: &str) -> String {
         format!(
             "(set -e; cd '{}'; {TAKES}; {line}) || exit 1\n",
@@ -97,7 +97,7 @@ impl Remotes {
         )
     }
 
-    /// Looks again, and nothing more comes of it.
+    /// Asserts that another tick changes nothing.
     #[track_caller]
     fn stays(&self) {
         let before = (
@@ -120,7 +120,7 @@ impl Remotes {
         self.play.count("events WHERE event_type = 'escalated'")
     }
 
-    /// Needs a person, once, and says why in these words.
+    /// Asserts that the change needs a person, once, for this reason.
     #[track_caller]
     fn is_escalated(&self, reason: &str) {
         self.play.is_escalated(reason);
@@ -128,7 +128,7 @@ impl Remotes {
         self.play.is_escalated(reason);
     }
 
-    /// Our review is content with what the remote has, and the worktree is there too.
+    /// Asserts that remand's review approves the remote's head, and that the worktree is there too.
     #[track_caller]
     fn is_ready(&self) {
         assert_eq!(
@@ -146,7 +146,7 @@ impl Remotes {
         self.play.check();
     }
 
-    /// What a file is in the work of the last fix that is kept on its ref.
+    /// Returns a file from the saved work of the last fix.
     #[track_caller]
     fn kept(&self, path: &str) -> String {
         let run = self
@@ -156,7 +156,7 @@ impl Remotes {
         self.play.kept(&run, path)
     }
 
-    /// One heartbeat of a remand that has the forge's token in its environment.
+    /// Runs one heartbeat with the forge's token in the environment.
     #[track_caller]
     fn tick_with_token(&self, token: &str) {
         self.due();
@@ -175,5 +175,5 @@ impl Remotes {
     }
 }
 
-/// Takes the branch as it is on the remote.
+/// Checks out the branch as it is on the remote.
 const TAKES: &str = "git fetch --quiet origin; git checkout --quiet -B feature origin/feature";

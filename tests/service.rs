@@ -1,4 +1,4 @@
-//! remand as something that runs all the time: stopped and started, watched over, set up for systemd and launchd.
+//! remand as a service: stopped and started, supervised, installed for systemd and launchd.
 
 mod changed;
 mod journal;

@@ -1,4 +1,4 @@
-//! Shadow: everything is looked at, prompts are made, and nothing is run, pushed or posted.
+//! Shadow: everything is read and prompts are created, but nothing is run, pushed or posted.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::support::World;
 use crate::support::play::{Play, REVIEWS_FIXED, Script, WAITS_AND_FIXES};
 use crate::support::pull_play::PullPlay;
 
-/// Without the numbers that depend on the prompt's length.
+/// Masks the numbers that depend on the prompt's length.
 fn masked(play: &Play, text: &str, item: &str) -> String {
     let path = play
         .world
@@ -25,7 +25,7 @@ fn masked(play: &Play, text: &str, item: &str) -> String {
     play.world.plain(&text)
 }
 
-/// No agent was started, nothing was intended, and the agents' scripts saw nothing.
+/// Asserts that no agent was started, no intent was made, and the agents' scripts saw nothing.
 #[track_caller]
 fn nothing_ran(play: &Play) {
     assert_eq!(play.count("runs"), 0, "{:#?}", play.events());
@@ -123,7 +123,7 @@ fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
     );
     play.tick().ok();
     play.is_ready(1);
-    // From here on there are runs to go by.
+    // From here on there are runs for the estimate.
     world.remand(&["shadow", "c1", "on"]).ok();
     world
         .remand(&["reject", "c1", "--text", "say it twice"])
@@ -259,7 +259,7 @@ fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
     assert!(stage.pushes() > pushes && !stage.forge.writes().is_empty());
 }
 
-/// "queued; no daemon runs" was all that was said of it.
+/// "queued; no daemon runs" was all that was reported about it.
 #[test]
 fn watch_says_that_a_pull_request_is_in_shadow() {
     for is_in_force in [false, true] {
@@ -348,8 +348,8 @@ fn an_agent_at_work_may_finish_and_its_push_waits() {
     play.check();
 }
 
-/// Reviewers run, read-only, and are paid; what they say is stored; nothing moves, is rejected, or posted. Off, the head is
-/// reviewed anew.
+/// Reviewers run, read-only, and are paid; their results are stored; nothing moves, is rejected, or
+/// posted. When shadow is off, the head is reviewed again.
 #[test]
 fn reviews_are_made_in_shadow_and_nothing_follows_from_them() {
     let reviewer = format!("echo '{{\"cost_usd\": 0.5}}' >\"$REMAND_RESULT\"\n{REVIEWS_FIXED}");
@@ -417,7 +417,7 @@ fn reviews_are_made_in_shadow_and_nothing_follows_from_them() {
         ),
         (Some(1), Some(1), Some(0))
     );
-    // Said as 0 reviews before, of which 1 was made.
+    // This was reported as 0 reviews before, although 1 was made.
     let table = world.remand(&["stats", "--shadow"]).ok();
     insta::assert_snapshot!(table.stdout, @"
     PROJECT  IN SHADOW  REVIEWED  NOT REVIEWED  FIXES  PUSHES  POSTS  TOKENS  MONEY  TIME
@@ -429,7 +429,7 @@ fn reviews_are_made_in_shadow_and_nothing_follows_from_them() {
     ");
     play.check();
 
-    // What people reject is queued, and no fix runs.
+    // Rejections by people are queued, and no fix runs.
     stage.review("carol", "CHANGES_REQUESTED", "say fixed", &[]);
     stage.tick();
     assert_eq!(play.count("runs"), 1);
@@ -462,7 +462,8 @@ fn a_head_is_reviewed_anew_out_of_shadow() {
     assert_eq!(play.count("reviews WHERE item_id = 'w1'"), 1);
 }
 
-/// A review that fails in shadow asks nobody; it is told, and tried again when a person says so.
+/// A review that fails in shadow asks nobody; it is reported, and tried again when a person asks
+/// for it.
 #[test]
 fn a_review_that_fails_in_shadow_moves_nothing() {
     let play = Play::new(&Script {
@@ -501,7 +502,7 @@ fn a_review_that_fails_in_shadow_moves_nothing() {
     play.check();
 }
 
-/// Killed at work, the review is gone on with, in shadow.
+/// If killed during the review, it continues, in shadow.
 #[test]
 fn a_review_in_shadow_survives_its_daemon() {
     let reviewer = format!(
@@ -547,10 +548,11 @@ fn other_words_for_shadow_are_refused() {
     }
 }
 
-/// Dropped with other words for shadow in the settings, so that the daemon waits for a `remand reload`.
+/// Removed together with a change of the shadow settings, so that the daemon waits for a `remand
+/// reload`.
 const GATE: &str = "gates = [[\"true\"]]\n";
 
-/// Other words for shadow in the settings, which the daemon does not apply by itself.
+/// Changes the shadow settings in a way that the daemon does not apply by itself.
 fn edit(play: &Play, edited: impl Fn(&str) -> String) {
     let file = play.world.root().join("config/remand/config.toml");
     let text = fs::read_to_string(&file).unwrap();
@@ -592,10 +594,10 @@ fn what_the_daemon_has_not_read_releases_nothing() {
     );
     nothing_ran(play);
     let remedy = format!("`remand reload` (the daemon has pid {})", daemon.pid());
-    for said in [play.why(), world.remand(&["why", "w1"]).ok().stdout] {
+    for said in [play.why(), world.remand(&["why", "w1"]).ok().words()] {
         assert!(said.contains(&format!("{unread}: {remedy}")), "{said}");
     }
-    // Whether all is well otherwise depends on the machine.
+    // The result of the other checks depends on the machine.
     let checks = world.remand(&["doctor", "--offline", "--json"]).stdout;
     let checks: serde_json::Value = serde_json::from_str(&checks).unwrap();
     let told: Vec<_> = checks

@@ -1,12 +1,13 @@
-//! Pipes, devices, folders and endless files where remand and git expect a small file: each agent puts one into a place
-//! that it can write. Its own change may wait or need a person; nobody else notices.
+//! Pipes, devices, directories and endless files where remand and git expect a small file: each
+//! agent puts one into a place that it can write. Its own change may wait or need a person; others
+//! are not affected.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::support::play::{Play, Script};
 
-/// Puts what the test wrote down for this worktree in its place, and is satisfied with the work.
+/// Puts the file that the test chose for this worktree in its place, and approves the work.
 const PLANTS: &str = r#"
 says approved fine
 name=$(basename "$PWD")
@@ -34,8 +35,8 @@ if [ -e "$PROMPTS/plant.$name" ]; then
 fi
 "#;
 
-/// In the repository that all worktrees share, in the git dir of the worktree, in the worktree, and in the folder of the run.
-/// Places of one line are planted by the same agent.
+/// Places in the shared repository, in the git dir of the worktree, in the worktree, and in the
+/// directory of the run. Places on one line are planted by the same agent.
 const PLACES: &[&str] = &[
     "common:worktrees/evil/gitdir common:worktrees/evil/commondir common:worktrees/evil/HEAD common:worktrees/evil/locked",
     "common:worktrees/evil/config.worktree common:worktrees/other common:hooks/pre-commit",
@@ -56,7 +57,7 @@ const PLACES: &[&str] = &[
     "run:swap.json",
 ];
 
-/// The largest that the daemon ever was, in bytes.
+/// Peak memory of the daemon, in bytes.
 fn peak(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status
@@ -66,7 +67,8 @@ fn peak(pid: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// A daemon with one project for each place; each agent plants what `kind` says, and then another project is served.
+/// Runs a daemon with one project for each place; each agent plants what `kind` returns, and then
+/// another project is served.
 fn others_are_served(kind: impl Fn(usize) -> &'static str) {
     let play = Play::without_change(&Script {
         reviewer: PLANTS,
@@ -104,7 +106,7 @@ fn others_are_served(kind: impl Fn(usize) -> &'static str) {
     play.until("each one ends", || {
         play.count("work_items WHERE status = 'claimed'") == 0
     });
-    // Each with a reason that a person can read.
+    // Each with a readable reason.
     let unclear =
         "changes WHERE held_until IS NULL AND state NOT IN ('ready_for_human_review', 'escalated')";
     assert_eq!(play.count(unclear), 0, "{:#?}", play.events());
@@ -123,19 +125,20 @@ fn others_are_served(kind: impl Fn(usize) -> &'static str) {
     assert!(play.alive().is_empty(), "{:?}", play.alive());
 }
 
-/// NFR-3: a pipe that nobody writes to blocks neither the daemon nor another project.
+/// NFR-3: a pipe without a writer blocks neither the daemon nor another project.
 #[test]
 fn a_pipe_in_any_place_blocks_nobody() {
     others_are_served(|_| "pipe");
 }
 
-/// NFR-3: neither do a symlink to a device, a folder or an endless file.
+/// NFR-3: neither do a symlink to a device, a directory or an endless file.
 #[test]
 fn a_device_a_folder_or_an_endless_file_in_any_place_blocks_nobody() {
     others_are_served(|number| ["zero", "folder", "sparse"][number % 3]);
 }
 
-/// Judged changes are looked at in every project: one with a pipe in it is left alone, and the next is not.
+/// Judged changes are checked in every project: one with a pipe in it is left alone, and the next
+/// is not.
 #[test]
 fn a_pipe_in_one_repository_does_not_keep_the_branches_of_others_from_being_looked_at() {
     let play = Play::without_change(&Script {

@@ -1,4 +1,4 @@
-//! What is around the loop: the shell, the manual, backups, retention, following along.
+//! Tools around the loop: the shell, the manual, backups, retention, following.
 
 mod backup;
 mod follow;

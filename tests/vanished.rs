@@ -1,4 +1,4 @@
-//! The database goes away under whoever works with it; and a stop while git or gh does not answer.
+//! The database disappears while it is in use; and a stop while git or gh hangs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ fn wal(play: &Play) -> PathBuf {
     play.world.db().with_extension("db-wal")
 }
 
-/// How the daemon ended by itself.
+/// Returns how the daemon ended by itself.
 fn ended(mut daemon: Daemon, within: Duration) -> ExitStatus {
     let begun = Instant::now();
     loop {
@@ -23,7 +23,7 @@ fn ended(mut daemon: Daemon, within: Duration) -> ExitStatus {
     }
 }
 
-/// A fixer is at work; then something is done to the database.
+/// Starts a fixer; then does something to the database.
 fn after(deed: impl Fn(&Play)) -> Play {
     let play = Play::new(&Script {
         fixer: WAITS_AND_FIXES,
@@ -70,7 +70,7 @@ fn a_database_that_is_replaced_ends_the_daemon_and_its_agents() {
     assert!(play.log().contains("was replaced"), "{}", play.log());
 }
 
-/// What was committed is in the database when the daemon has gone, so that nothing is done a second time.
+/// Committed data is in the database when the daemon has gone, so that nothing is done twice.
 #[test]
 fn a_wal_that_is_removed_ends_the_daemon_and_nothing_committed_is_lost() {
     let play = after(|play| {
@@ -101,7 +101,7 @@ fn a_tick_writes_nothing_into_a_database_that_is_gone() {
     assert_eq!(play.head(), before, "nothing was committed for it");
 }
 
-/// A git that never answers, wherever it is called from now on.
+/// Installs a git that hangs wherever it is called from now on.
 fn slow_git(play: &Play) {
     let real = play
         .sh(play.world.root(), "command -v git")
@@ -152,7 +152,7 @@ fn a_stop_does_not_wait_for_a_git_that_does_not_answer() {
     play.is_ready(1);
 }
 
-/// An agent that does not listen has `stop_grace_s` to finish, and no more than a moment after it.
+/// An agent that ignores signals has `stop_grace_s` to finish, and no more than a moment after it.
 #[test]
 fn a_stop_does_not_wait_for_an_agent_that_does_not_listen() {
     let fixer = "trap '' TERM\ncat >/dev/null\necho begun >>\"$PROMPTS/began\"\nwhile :; do sleep 0.1; done\n";
@@ -171,7 +171,7 @@ fn a_stop_does_not_wait_for_an_agent_that_does_not_listen() {
         told.elapsed()
     );
     play.until("its agents are ended", || play.alive().is_empty());
-    // Given back, or taken from the dead: it goes on either way.
+    // Returned, or taken from a dead holder: it continues either way.
     play.fixer(FIXES);
     play.tick().ok();
     play.is_ready(1);

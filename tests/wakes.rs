@@ -1,5 +1,5 @@
-//! Several at once, and waking in time: a daemon beside ticks, commands and `sqlite3`, and what it costs while nothing
-//! happens.
+//! Concurrency and prompt wake-ups: a daemon with ticks, commands and `sqlite3`, and its cost while
+//! nothing happens.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::support::play::{Daemon, FIXES, PATIENCE, Play, REVIEWS_FIXED, Script, WAITS_AND_FIXES};
 
-/// Satisfied with everything.
+/// Approves everything.
 const APPROVES: &str = "says approved fine";
 
-/// Takes a lock for its item and says so when it was taken: two runs of one item at once, or one after the other.
+/// Takes a lock for its item and records when it was taken: detects two concurrent or repeated runs
+/// of one item.
 const LOCKS_ITEM: &str = r#"
 mkdir "$PROMPTS/lock.$REMAND_ITEM" || echo "$REMAND_ITEM twice" >>"$PROMPTS/complaints"
 mkdir "$PROMPTS/in.$REMAND_CHANGE" || echo "$REMAND_CHANGE is busy" >>"$PROMPTS/complaints"
@@ -18,7 +19,7 @@ sleep 0.05
 rmdir "$PROMPTS/in.$REMAND_CHANGE"
 "#;
 
-/// `remand tick` in a loop, in a process of its own, until it is dropped or has done its rounds.
+/// `remand tick` in a loop, in a separate process, until it is dropped or has done its rounds.
 struct Ticking(Child);
 
 impl Ticking {
@@ -62,8 +63,8 @@ fn is_long() -> bool {
     std::env::var_os("REMAND_LONG").is_some_and(|value| !value.is_empty())
 }
 
-/// NFR-2: the evaluator looks a thousand times at the same rejections, in three processes at once, and is made to
-/// forget how far it was all the while: one row and one item for each.
+/// NFR-2: the evaluator sees the same rejections a thousand times, in three concurrent processes,
+/// and its cursor is reset all the time: one row and one item for each.
 #[test]
 fn a_thousand_looks_at_one_rejection_make_one_fix() {
     let play = Play::new(&Script {
@@ -109,7 +110,8 @@ fn a_thousand_looks_at_one_rejection_make_one_fix() {
     play.check();
 }
 
-/// NFR-2: a daemon and two that tick, on ten changes: every item runs exactly once, none beside another in a worktree.
+/// NFR-2: a daemon and two ticking processes, on ten changes: every item runs exactly once, and no
+/// two run in one worktree.
 #[test]
 fn a_daemon_and_two_that_tick_run_every_item_once() {
     let reviewer = format!("{LOCKS_ITEM}\n{REVIEWS_FIXED}");
@@ -152,7 +154,8 @@ fn a_daemon_and_two_that_tick_run_every_item_once() {
     play.check();
 }
 
-/// One daemon a blackboard: the second is refused with the first one's pid, and the first goes on.
+/// One daemon per blackboard: the second is refused with the first one's pid, and the first
+/// continues.
 #[test]
 fn a_second_daemon_is_refused_with_the_pid_of_the_first() {
     let play = Play::without_change(&Script::default());
@@ -162,11 +165,12 @@ fn a_second_daemon_is_refused_with_the_pid_of_the_first() {
     play.world.remand_in(&play.worktree, &["review"]).ok();
     play.wait_for_state("ready_for_human_review");
     daemon.kill();
-    // A lock that the dead hold is none.
+    // The lock of a dead process does not count.
     assert!(play.daemon().stop().success());
 }
 
-/// Three rejections arrive while a fix runs, two by the CLI and one by hand: all of them are in the next fix, which is one.
+/// Three rejections arrive while a fix runs, two by the CLI and one by hand: all of them are in the
+/// next fix, which is one.
 #[test]
 fn what_arrives_during_a_fix_goes_into_the_next_one() {
     let play = Play::new(&Script {
@@ -211,7 +215,8 @@ fn what_arrives_during_a_fix_goes_into_the_next_one() {
     play.check();
 }
 
-/// A rejection that arrives while a review is queued or runs waits for its end, then both are in one fix.
+/// A rejection that arrives while a review is queued or runs waits for its end, then both are in
+/// one fix.
 #[test]
 fn a_rejection_during_a_review_waits_for_its_end() {
     let reviewer = format!(
@@ -250,7 +255,7 @@ fn a_rejection_during_a_review_waits_for_its_end() {
     play.check();
 }
 
-/// How the event of a rejection comes onto the blackboard.
+/// Origin of the event of a rejection.
 #[derive(Clone, Copy, Debug)]
 enum By {
     OurCli,
@@ -303,8 +308,8 @@ fn an_idle_daemon_is_woken_by_whoever_appends_an_event() {
     assert!(daemon.stop().success());
 }
 
-/// A commit that shows while the daemon acts on another one has nothing left that would tell of it: it is seen all the
-/// same, long before the look that comes by itself.
+/// A commit that becomes visible while the daemon acts on another one causes no further
+/// notification: it is still detected, long before the periodic check.
 #[test]
 fn a_commit_that_shows_late_is_not_missed() {
     let tables = "[heartbeat]\nlook_s = 30\n";
@@ -319,7 +324,7 @@ fn a_commit_that_shows_late_is_not_missed() {
     bare.busy_timeout(Duration::from_secs(10)).unwrap();
     let mut late = Vec::new();
     for round in 0..150 {
-        // Both are skipped, each with an event, which is a commit of the daemon's own.
+        // Both are skipped, each with an event, which is a commit of the daemon itself.
         let targets = [format!("no{round}a"), format!("no{round}b")];
         for target in &targets {
             let sql = "INSERT INTO events (event_type, target_type, target_id, summary) VALUES ('work_rejected', 'change', ?1, 'no')";
@@ -338,12 +343,12 @@ fn a_commit_that_shows_late_is_not_missed() {
     assert!(median <= 100 && worst <= 2000, "{late:?}");
 }
 
-/// Milliseconds from the end of the append to the event that the fix was created.
+/// Returns the milliseconds from the end of the append to the event that the fix was created.
 fn how_late(play: &Play, bare: &rusqlite::Connection, by: By, change: &str) -> i64 {
     let before: i64 = count_fixes(bare, change);
     match by {
-        // Most commands do a pass of their own in the same transaction; an item of a source that nobody runs waits
-        // for whoever dispatches, who leaves it alone, with one event.
+        // Most commands run a pass in the same transaction; an item of an unsupported source waits
+        // for a dispatcher, which leaves it alone, with one event.
         By::OurCli => {
             let added = play
                 .world
@@ -367,7 +372,7 @@ fn how_late(play: &Play, bare: &rusqlite::Connection, by: By, change: &str) -> i
     }
     let sql = "SELECT CAST(unixepoch(timestamp, 'subsec') * 1000 AS INTEGER) FROM events WHERE event_type = 'fix_created' AND change_id = ?1 ORDER BY id DESC LIMIT 1";
     let created: i64 = bare.query_row(sql, [change], |row| row.get(0)).unwrap();
-    // Room for the next: the fix is done with, and the change is approved again.
+    // Resets for the next: the fix is finished, and the change is approved again.
     let reset = "UPDATE rejections SET state = 'skipped', reason = 'measured' WHERE change_id = '{}' AND state = 'in_fix';
         UPDATE work_items SET status = 'cancelled', completed_at = created_at WHERE change_id = '{}' AND status = 'blocked' AND source = 'review_fix';
         UPDATE changes SET state = 'ready_for_human_review' WHERE change_id = '{}'";
@@ -425,7 +430,7 @@ fn an_idle_daemon_costs_next_to_nothing() {
         "idle: {per_second:.3} ms of CPU a second ({ticks} ticks in {seconds} s), {memory} kB, {files:?} descriptors"
     );
     quiet.ends(&play, &daemon);
-    // What is measured here is a build without optimisation on a machine that others use too.
+    // This measures an unoptimised build on a shared machine.
     assert!(per_second <= 2.0, "{per_second:.3} ms a second");
     assert!(
         files.is_none_or(|files| files <= 30),
@@ -434,12 +439,12 @@ fn an_idle_daemon_costs_next_to_nothing() {
     assert!(daemon.stop().success());
 }
 
-/// Ten quiet ticks write not a byte.
+/// Ten quiet ticks do not write a byte.
 #[test]
 fn a_quiet_tick_writes_nothing() {
     let play = Play::new(&Script::default());
     play.tick().ok();
-    // Somebody who has it open keeps the last one that closes from tidying up the log.
+    // An open connection keeps the last one that closes from cleaning up the log.
     let open = rusqlite::Connection::open(play.world.db()).unwrap();
     let version = |conn: &rusqlite::Connection| -> i64 {
         conn.query_row("PRAGMA data_version", [], |row| row.get(0))
@@ -456,7 +461,7 @@ fn a_quiet_tick_writes_nothing() {
     );
 }
 
-/// A schedule is kept by an idle daemon by itself, and costs nothing between its moments.
+/// An idle daemon keeps a schedule by itself, which costs nothing between its times.
 #[test]
 fn a_schedule_is_kept_while_nothing_happens() {
     let play = Play::new(&Script::default());
@@ -474,7 +479,7 @@ fn a_schedule_is_kept_while_nothing_happens() {
     });
     assert!(daemon.stop().success());
 
-    // Taken away again, its last moment stays on the blackboard and is nobody's any more.
+    // After it is removed, its last time stays on the blackboard and is not used any more.
     std::fs::remove_file(folder.join("review_feedback.toml")).unwrap();
     let daemon = play.daemon();
     std::thread::sleep(Duration::from_secs(3));
@@ -488,7 +493,7 @@ fn a_schedule_is_kept_while_nothing_happens() {
     assert!(daemon.stop().success());
 }
 
-/// The blackboard as it was when nothing began to happen.
+/// The blackboard at the start of an idle period.
 struct Quiet {
     conn: rusqlite::Connection,
     version: i64,
@@ -499,7 +504,7 @@ struct Quiet {
 impl Quiet {
     fn begins(play: &Play, daemon: &Daemon) -> Self {
         let conn = rusqlite::Connection::open(play.world.db()).unwrap();
-        // What it does when it starts is over when its CPU time stands still.
+        // Start-up is complete when its CPU time stops increasing.
         let mut last = 0;
         play.until("the daemon has nothing to do", || {
             std::thread::sleep(Duration::from_millis(300));
@@ -541,7 +546,7 @@ fn bytes(db: &Path) -> (Vec<u8>, Vec<u8>) {
     )
 }
 
-/// What the kernel counted for all threads of a process, in nanoseconds.
+/// Returns the CPU time of all threads of a process, as counted by the kernel, in nanoseconds.
 fn cpu_ns(pid: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of_thread = |path: std::path::PathBuf| -> u64 {
@@ -557,7 +562,7 @@ fn cpu_ns(pid: u32) -> u64 {
         .sum()
 }
 
-/// utime + stime.
+/// Returns utime + stime.
 fn cpu_ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
@@ -573,7 +578,7 @@ fn rss_kb(pid: u32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Only root sees those of a daemon.
+/// Returns the number of descriptors. Only root sees those of a daemon.
 fn descriptors(pid: u32) -> Option<usize> {
     std::fs::read_dir(format!("/proc/{pid}/fd"))
         .ok()
@@ -587,7 +592,8 @@ fn written(pid: u32) -> u64 {
         .unwrap_or(0)
 }
 
-/// A hand-made event is like any other: by the change, by an item of it, and an approval too.
+/// A manually inserted event is like any other: for the change, for an item of it, and an approval
+/// too.
 #[test]
 fn an_event_made_by_hand_is_picked_up_like_any_other() {
     let play = Play::new(&Script {
@@ -630,7 +636,7 @@ fn an_event_made_by_hand_is_picked_up_like_any_other() {
     play.check();
 }
 
-/// An event about something that is not there gives one `skipped` event, and only one.
+/// An event about something that does not exist gives one `skipped` event, and only one.
 #[test]
 fn an_event_about_nothing_is_skipped_once() {
     let play = Play::new(&Script {
@@ -663,7 +669,8 @@ fn an_event_about_nothing_is_skipped_once() {
     play.check();
 }
 
-/// What SQLite lets through and remand can't hold must not stop the loop for everybody else, for ever.
+/// Values that SQLite accepts and remand cannot represent must not stop the loop for everything
+/// else forever.
 #[test]
 fn an_event_that_cannot_be_read_stops_nobody() {
     let play = Play::new(&Script {
@@ -704,7 +711,7 @@ fn an_event_that_cannot_be_read_stops_nobody() {
     play.check();
 }
 
-/// SQLite itself refuses what can't be, with a message that says why.
+/// SQLite itself refuses impossible values, with a message that gives the reason.
 #[test]
 fn what_cannot_be_is_refused_by_the_blackboard_itself() {
     let play = Play::new(&Script::default());

@@ -1,30 +1,30 @@
-//! Worktrees that are not as the blackboard knows them, before a review and before a fix: nothing of a person's is
-//! touched, what `why` says is enough to act on, and having done so the loop ends well.
+//! Worktrees that differ from the blackboard, before a review and before a fix: nothing of a person
+//! is touched, the text of `why` is enough to act on, and after that the loop succeeds.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::support::play::{FIXES, Play, Script};
 
-/// When the trouble is there.
+/// When the problem occurs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Before {
     Review,
     Fix,
 }
 
-/// A change whose next step is a review, or a fix.
+/// Creates a change whose next step is a review, or a fix.
 fn play(before: Before) -> Play {
     let play = Play::new(&Script::default());
     if before == Before::Fix {
-        // The review runs, and nothing is made of its rejection yet.
+        // The review runs, and its rejection is not processed yet.
         play.world.remand(&["work"]).ok();
         assert_eq!(play.state(), "self_review_failed");
     }
     play
 }
 
-/// The trouble, what is said about it, and what a person does then; for a review and for a fix.
+/// Tests a problem, its message, and a person's reaction; for a review and for a fix.
 #[track_caller]
 fn for_a_person(trouble: impl Fn(&Play), reason: &str, mend: impl Fn(&Play)) {
     for before in [Before::Review, Before::Fix] {
@@ -324,7 +324,8 @@ fn another_git_is_at_work() {
     }
 }
 
-/// A few holds within a minute prove nothing, since a stale lock goes away; after ten minutes a person is asked.
+/// A few holds within a minute prove nothing, since a stale lock goes away; after ten minutes a
+/// person is asked.
 #[test]
 fn a_lock_that_stays_goes_to_a_person_only_after_a_while() {
     let play = play(Before::Fix);
@@ -399,7 +400,7 @@ fn a_person_rewrote_the_branch_before_a_fix() {
     play.is_escalated("the branch feature was rewritten");
     play.worktree_is_at(&mine);
     assert_eq!(play.count("runs"), 1);
-    // What it says to type.
+    // The suggested command.
     let said = play.answer();
     let command = said
         .split('`')
@@ -430,7 +431,7 @@ fn a_deleted_branch_was_taken_for_uncommitted_changes() {
     );
 }
 
-/// A path that needs quotes where it is typed.
+/// A path that needs quotes in a shell.
 #[test]
 fn with_a_space_in_its_path() {
     let play = Play::without_change(&Script::default());
@@ -480,7 +481,7 @@ fn caches_that_an_agent_leaves_are_no_part_of_its_fix() {
         "work.txt"
     );
     assert!(play.worktree.join("__pycache__/x.pyc").exists());
-    // The next fix begins in a worktree that counts as clean.
+    // The next fix starts in a worktree that counts as clean.
     play.fixer(FIXES);
     play.world
         .remand(&["refine", "c1", "--text", "once more"])

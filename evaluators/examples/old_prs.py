@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Proposes one item for a person for each open pull request that is older than some days (the first argument)."""
+"""Proposes one work item for a person per open pull request that is older than N days (the first argument)."""
 
 import json
 import sys
@@ -14,14 +14,14 @@ for pull in seen["pulls"]:
     name = f"{pull['repo'] or pull['project_id']}#{pull['number']}"
     item = {
         "propose": "item",
-        # The same pull request has the same key: it is proposed every day, and made once.
+        # The same pull request has the same key: it is proposed every day, and created once.
         "key": f"old:{name}",
         "source": "manual",
         "priority": "P3",
         "title": f"{name} is open for {pull['age_s'] // 86400} days",
         "description": f"{pull['title']}\n{pull['url']}",
     }
-    # Of the change where remand watches it, so that it goes when the pull request is merged or closed.
+    # Attached to the change if remand watches the pull request, so that it is cancelled on merge or close.
     if pull["change_id"]:
         item["change"] = pull["change_id"]
     else:

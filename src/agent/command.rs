@@ -1,4 +1,4 @@
-//! Any program: the prompt on its stdin, its answer on its stdout, and what else there is to say in a file.
+//! Any program: the prompt on its stdin, its answer on its stdout, and further results in a file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,22 +23,23 @@ pub(super) fn dress(
     agent.command.clone()
 }
 
-/// What is to be said of a run that ended by itself, and of any other what it told before its end.
+/// Returns the outcome of a run that ended by itself; for any other run, what it reported before
+/// its end.
 pub(super) fn outcome(dir: &Path, exit: Option<&Exit>, stderr: &str) -> Outcome {
-    let (told, odd) = ReportedResult::read(dir);
+    let (result, odd) = ReportedResult::read(dir);
     Outcome {
-        end: exit.map_or(End::Lost, |exit| judge(exit, &told, stderr)),
-        session: told.session.clone(),
-        tokens: told.tokens,
-        cost_micros: told.cost_usd.and_then(micros),
+        end: exit.map_or(End::Lost, |exit| judge(exit, &result, stderr)),
+        session: result.session.clone(),
+        tokens: result.tokens,
+        cost_micros: result.cost_usd.and_then(micros),
         is_sum_of_session: false,
         denied: Vec::new(),
         odd,
     }
 }
 
-fn judge(exit: &Exit, told: &ReportedResult, stderr: &str) -> End {
-    if let Some(hold) = &told.hold {
+fn judge(exit: &Exit, result: &ReportedResult, stderr: &str) -> End {
+    if let Some(hold) = &result.hold {
         return End::Hold {
             reason: hold.reason.clone(),
             until: hold.until(),

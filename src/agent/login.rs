@@ -1,33 +1,34 @@
-//! Whether an agent has a login, looked for where its program keeps it. Nothing is asked that costs money, and no secret
-//! is read further than that it is there.
+//! Detects an agent's login where its program stores it.
+//!
+//! Nothing is called that costs money, and secrets are only checked for presence.
 
 use std::path::{Path, PathBuf};
 
 use super::Agent;
 use crate::agent_kind::AgentKind;
 
-/// What was found of a login.
+/// Result of looking for a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Login {
-    /// By which variable or file.
+    /// Found in this variable or file.
     Found(String),
     Missing {
         r#do: &'static str,
     },
-    /// Nobody knows where to look, or it can't be looked at.
+    /// The location is unknown or not readable.
     NotLookedAt(&'static str),
 }
 
-/// Programs that say their version and do nothing else when asked with `--version`.
+/// Programs that print their version and do nothing else when called with `--version`.
 const TELL_VERSION: [&str; 5] = ["claude", "codex", "gemini", "opencode", "cursor-agent"];
 
-/// Each is a login by itself.
+/// Variables that are each a complete login.
 const KEYS: [&str; 3] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "CLAUDE_CODE_OAUTH_TOKEN",
 ];
-/// With one of these another provider is asked, which has logins of its own.
+/// Variables that select another provider, which has its own logins.
 const PROVIDERS: [&str; 3] = [
     "CLAUDE_CODE_USE_BEDROCK",
     "CLAUDE_CODE_USE_VERTEX",
@@ -35,7 +36,7 @@ const PROVIDERS: [&str; 3] = [
 ];
 
 impl Agent {
-    /// The words that make it say its version. None: it might do anything.
+    /// Returns the command line that prints its version; `None` if that might do something else.
     pub(crate) fn version_words(&self) -> Option<Vec<String>> {
         let name = Path::new(self.command.first()?).file_name()?.to_str()?;
         let knows = match self.kind() {

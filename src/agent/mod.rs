@@ -1,8 +1,9 @@
-//! Agents: what to start, with which environment; what they say while they work, and what their end means. It starts
-//! nothing itself (`process` does) and knows nothing of the blackboard.
+//! Agents: how to start them, with which environment, how to read their progress, and what their
+//! end means.
 //!
-//! Dispatch and the command line know no kinds of agents: they ask here. A new kind is a variant of [`AgentKind`] and a file
-//! beside `command` and `claude`.
+//! This module starts nothing itself (`process` does) and does not know the blackboard. Dispatch
+//! and the command line do not distinguish kinds of agents: they use this module. A new kind is a
+//! variant of [`AgentKind`] and a file next to `command` and `claude`.
 
 mod activity;
 mod claude;
@@ -27,25 +28,26 @@ pub(crate) use login::Login;
 pub(crate) use outcome::{End, Outcome, outcome};
 
 closed_enum! {
-    /// What an agent is started for.
+    /// Purpose for which an agent is started.
     "phase" Phase {
         Review = "review",
         Fix = "fix",
     }
 }
 
-/// A program that reads its prompt from stdin.
+/// Program that reads its prompt from stdin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Agent {
     pub(crate) name: String,
     pub(crate) command: Vec<String>,
     pub(crate) model: Option<String>,
-    /// The complete environment: the allow-list, what its kind needs and what its configuration names.
+    /// The complete environment: the allow-list, the variables of its kind and those that its
+    /// configuration names.
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) manner: Protocol,
 }
 
-/// How an agent of each kind is to be started.
+/// Settings of an agent by kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// Its answer is its stdout.
@@ -53,7 +55,7 @@ pub(crate) enum Protocol {
     Claude(Claude),
 }
 
-/// What one run of an agent is about; most goes into its environment, for scripts.
+/// Context of one run of an agent; most of it is passed in the environment, for scripts.
 #[derive(Debug, Clone)]
 pub(crate) struct RunSpec<'a> {
     pub(crate) run_id: &'a str,
@@ -68,28 +70,28 @@ pub(crate) struct RunSpec<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) limits: Limits,
     pub(crate) session: &'a Session,
-    /// What is left of the change's money, in millionths of a dollar.
+    /// Remaining money of the change, in millionths of a dollar.
     pub(crate) money_left: Option<i64>,
-    /// What the swapped configuration needs.
+    /// Variables that the swapped configuration needs.
     pub(crate) extra_env: BTreeMap<String, String>,
 }
 
-/// Which conversation a run belongs to, as far as its agent knows such a thing.
+/// Conversation that a run belongs to, if its agent supports that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Session {
     None,
-    /// A new one, under an id of ours.
+    /// A new one, with an id chosen by remand.
     New(String),
-    /// One that an earlier run began.
+    /// One that an earlier run started.
     Resumed(String),
 }
 
-/// The one place in a run's folder that the agent itself may write to.
+/// Returns the only directory of a run that the agent itself may write to.
 pub(crate) fn answers(dir: &Path) -> PathBuf {
     dir.join("answers")
 }
 
-/// What is known of a run's agent in its folder, for whoever reads its output later.
+/// Information about a run's agent, stored in the run's directory for later readers of its output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     kind: AgentKind,
@@ -97,7 +99,8 @@ struct Note {
 }
 
 impl AgentKind {
-    /// The variables of remand's environment that an agent of this kind gets, besides those of every agent.
+    /// Returns the variables of remand's environment that an agent of this kind gets, besides those
+    /// of every agent.
     pub(crate) fn variables(self) -> &'static [&'static str] {
         match self {
             Self::Command => &[],
@@ -114,7 +117,7 @@ impl Agent {
         }
     }
 
-    /// A session for a new run; the one of an earlier run where that is wished and possible.
+    /// Returns a session for a new run: that of an earlier run if requested and possible.
     pub(crate) fn session(&self, earlier: Option<String>) -> Session {
         match (self.kind(), earlier) {
             (AgentKind::Command, _) => Session::None,
@@ -123,7 +126,7 @@ impl Agent {
         }
     }
 
-    /// Whether an earlier conversation can be gone on with.
+    /// Returns true if an earlier conversation can be resumed.
     pub(crate) fn can_resume(&self) -> bool {
         match self.kind() {
             AgentKind::Command => false,
@@ -131,7 +134,8 @@ impl Agent {
         }
     }
 
-    /// The folder with its sessions and its login, where its environment says that it is not in the usual place.
+    /// Returns the directory with its sessions and its login, if its environment sets another than
+    /// the default.
     pub(crate) fn own_folder(&self) -> Option<PathBuf> {
         let name = match self.kind() {
             AgentKind::Command => return None,
@@ -143,7 +147,7 @@ impl Agent {
             .filter(|folder| folder.is_absolute())
     }
 
-    /// What has to be in the run's folder before it starts, as a file and its text.
+    /// Returns the path and content of a file that must be in the run's directory before it starts.
     pub(crate) fn note(&self, dir: &Path, session: &Session) -> (PathBuf, Vec<u8>) {
         let note = Note {
             kind: self.kind(),
@@ -195,12 +199,12 @@ impl Session {
     }
 }
 
-/// The prompt's file in a run's folder.
+/// Returns the path of the prompt in a run's directory.
 pub(crate) fn prompt_file(dir: &Path) -> PathBuf {
     dir.join("prompt.md")
 }
 
-/// What the agent of a run answered, once it is over.
+/// Returns the answer of a run's agent, after it has ended.
 pub(crate) fn answer(dir: &Path) -> Result<String, ProcessError> {
     let text = process::read_output(dir, Stream::Stdout)?.text;
     Ok(match Note::read(dir).kind {
@@ -209,11 +213,11 @@ pub(crate) fn answer(dir: &Path) -> Result<String, ProcessError> {
     })
 }
 
-/// What the agent of a run wanted to do and was not allowed to, in its own words.
+/// Returns actions that the agent of a run requested and that were not allowed, in its own terms.
 pub(crate) fn denied(dir: &Path) -> Vec<String> {
     match Note::read(dir).kind {
         AgentKind::Command => Vec::new(),
-        // Output that can't be read names nothing.
+        // Unreadable output lists nothing.
         AgentKind::Claude => process::read_output(dir, Stream::Stdout)
             .map(|kept| claude::denied(&kept.text))
             .unwrap_or_default(),
@@ -221,7 +225,7 @@ pub(crate) fn denied(dir: &Path) -> Vec<String> {
 }
 
 impl Note {
-    /// A run without one is an older one, of the only kind that there was.
+    /// Reads the information. A run without it is an old one, of the only kind that existed then.
     fn read(dir: &Path) -> Self {
         let note = files::read(&note_file(dir), SMALL)
             .ok()
@@ -237,7 +241,7 @@ fn note_file(dir: &Path) -> PathBuf {
     dir.join("agent.json")
 }
 
-/// More than any run uses.
+/// Maximum number of tokens, more than any run uses.
 const MOST_TOKENS: i64 = 1_000_000_000_000;
 
 fn sensible_tokens(tokens: Option<i64>) -> Option<i64> {
@@ -246,7 +250,7 @@ fn sensible_tokens(tokens: Option<i64>) -> Option<i64> {
         .map(|tokens| tokens.min(MOST_TOKENS))
 }
 
-/// Dollars in millionths; nothing for an amount that makes no sense.
+/// Converts dollars to millionths; `None` for an invalid amount.
 fn micros(dollars: f64) -> Option<i64> {
     if !dollars.is_finite() || !(0.0..1e6).contains(&dollars) {
         return None;
@@ -255,7 +259,7 @@ fn micros(dollars: f64) -> Option<i64> {
         clippy::cast_possible_truncation,
         reason = "under a million dollars, as was just looked at"
     )]
-    // Up, but not for what the last bits of a sum make of a whole number.
+    // Rounded up, except for floating-point noise in the last bits.
     Some((dollars * 1e6 - 1e-3).ceil() as i64)
 }
 

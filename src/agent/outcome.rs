@@ -1,4 +1,5 @@
-//! What the end of a run means. Who ended it counts first, whatever the agent says; then its kind is asked.
+//! Outcome of a run. The cause of its end counts first, whatever the agent reports; then its kind
+//! decides.
 
 use std::path::Path;
 
@@ -11,12 +12,13 @@ use crate::work::Ended;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum End {
     Good,
-    /// Nobody's fault: again, a bounded number of times.
+    /// Not the agent's fault: retried a limited number of times.
     Lost,
     Stopped,
-    /// The session that it was to go on with is not there: again, in a new one. Never for a run in a new one.
+    /// The session to resume does not exist: retried in a new one. Never for a run in a new
+    /// session.
     NoSession,
-    /// The surroundings are in the way.
+    /// The environment prevents the run.
     Hold {
         reason: String,
         until: Option<Time>,
@@ -24,22 +26,22 @@ pub(crate) enum End {
     Failed(String),
 }
 
-/// All that an agent's folder tells of a run that is over.
+/// Everything that a run's directory contains about a run that has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) end: End,
     pub(crate) session: Option<String>,
     pub(crate) tokens: Option<i64>,
     pub(crate) cost_micros: Option<i64>,
-    /// The cost is that of the whole session, earlier runs included.
+    /// Set if the cost is that of the whole session, including earlier runs.
     pub(crate) is_sum_of_session: bool,
-    /// What it wanted to do and was not allowed to.
+    /// Actions that were requested and not allowed.
     pub(crate) denied: Vec<String>,
-    /// Something that it told and that can't be understood.
+    /// Reported data that cannot be parsed.
     pub(crate) odd: Option<String>,
 }
 
-/// Reads the folder of a run that is over; `exit` is what its shim wrote, if it could.
+/// Reads the directory of a run that has ended; `exit` is what its shim wrote, if it could.
 pub(crate) fn outcome(dir: &Path, exit: Option<&Exit>) -> Outcome {
     let text = |stream| {
         process::read_output(dir, stream)
@@ -47,17 +49,18 @@ pub(crate) fn outcome(dir: &Path, exit: Option<&Exit>) -> Outcome {
             .unwrap_or_default()
     };
     let (note, stderr) = (Note::read(dir), text(Stream::Stderr));
-    let told = match note.kind {
+    let reported = match note.kind {
         AgentKind::Command => command::outcome(dir, exit, &stderr),
         AgentKind::Claude => claude::outcome(&text(Stream::Stdout), exit, &stderr, note.resumed),
     };
     Outcome {
-        end: ended_by(exit).unwrap_or(told.end),
-        ..told
+        end: ended_by(exit).unwrap_or(reported.end),
+        ..reported
     }
 }
 
-/// Only an agent that ended by itself is asked how.
+/// Returns the outcome that the shim determined; `None` if the agent ended by itself, which is the
+/// only case in which its own report counts.
 fn ended_by(exit: Option<&Exit>) -> Option<End> {
     let Some(exit) = exit else {
         return Some(End::Lost);
@@ -92,7 +95,7 @@ fn ended_by(exit: Option<&Exit>) -> Option<End> {
     }
 }
 
-/// The last line that an agent complained with, if it did.
+/// Returns the last line that an agent wrote to stderr, if any.
 pub(super) fn last_words(stderr: &str) -> String {
     let line = stderr.lines().rev().find(|line| !line.trim().is_empty());
     line.map(|line| format!(": {}", line.trim().chars().take(300).collect::<String>()))

@@ -1,4 +1,4 @@
-//! What an agent may say beside its output, in the file that `REMAND_RESULT` names.
+//! Results that an agent may report besides its output, in the file that `REMAND_RESULT` names.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,33 +9,34 @@ use super::sensible_tokens;
 use crate::clock::Time;
 use crate::files::{self, Refused};
 
-/// All of it is optional.
+/// Content of the file. All fields are optional.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(super) struct ReportedResult {
     pub(super) session: Option<String>,
     pub(super) tokens: Option<i64>,
     pub(super) cost_usd: Option<f64>,
-    /// It could not work now: a usage limit, no network, no login. Nobody's failure.
+    /// Set if it could not work now: a usage limit, no network, no login. Not counted as a failure.
     pub(super) hold: Option<ReportedHold>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct ReportedHold {
     pub(super) reason: String,
-    /// As remand writes times; without it the back-off decides.
+    /// Time in remand's format; without it the back-off decides.
     pub(super) until: Option<String>,
 }
 
-/// The most that is read of a result file.
+/// Maximum number of bytes read from a result file.
 const TOLD_CAP: u64 = 64 * 1024;
 
-/// The file that `REMAND_RESULT` names, in a run's folder.
+/// Returns the path that `REMAND_RESULT` names, in a run's directory.
 pub(super) fn result_file(dir: &Path) -> PathBuf {
     super::answers(dir).join("result.json")
 }
 
 impl ReportedResult {
-    /// Reads the file, if there is one. An agent that writes nonsense has said nothing, and the second value says so.
+    /// Reads the file, if it exists. Invalid content counts as none, and the second value reports
+    /// it.
     pub(super) fn read(dir: &Path) -> (Self, Option<String>) {
         let path = result_file(dir);
         let name = path.strip_prefix(dir).unwrap_or(&path);
@@ -55,10 +56,10 @@ impl ReportedResult {
             .map_err(|error| error.to_string())
             .and_then(|text| serde_json::from_slice::<Self>(&text).map_err(|e| e.to_string()))
         {
-            Ok(told) => (
+            Ok(result) => (
                 Self {
-                    tokens: sensible_tokens(told.tokens),
-                    ..told
+                    tokens: sensible_tokens(result.tokens),
+                    ..result
                 },
                 None,
             ),
@@ -98,15 +99,15 @@ mod tests {
             r#"{"tokens": 12, "cost_usd": 0.5, "hold": {"reason": "usage limit"}}"#,
         )
         .unwrap();
-        let (told, odd) = ReportedResult::read(folder.path());
+        let (result, odd) = ReportedResult::read(folder.path());
         assert_eq!(
-            (told.tokens, told.cost_usd.and_then(micros), odd),
+            (result.tokens, result.cost_usd.and_then(micros), odd),
             (Some(12), Some(500_000), None)
         );
-        assert_eq!(told.hold.unwrap().reason, "usage limit");
+        assert_eq!(result.hold.unwrap().reason, "usage limit");
         fs::write(result_file(folder.path()), "tokens: many").unwrap();
-        let (told, odd) = ReportedResult::read(folder.path());
-        assert_eq!(told, ReportedResult::default());
+        let (result, odd) = ReportedResult::read(folder.path());
+        assert_eq!(result, ReportedResult::default());
         assert!(odd.unwrap().starts_with("result.json can't be read"));
     }
 

@@ -1,15 +1,16 @@
-//! Changes: made, found, moved. Every move goes through `advance`, which asks the table.
+//! Creates, finds and moves changes. Every transition goes through `advance`, which consults the
+//! table.
 
 use super::{BoardError, Result, from_row};
 use crate::blackboard::operator::fix_bound;
 use crate::blackboard::sql::{Connection, params};
 use crate::change::{Bounds, Change, ChangeId, ProjectId, State};
 use crate::clock::Time;
-use crate::event::NewEvent;
-use crate::event::body;
+use crate::event::{NewEvent, body};
 use crate::state::{self, Facts, Move, Trigger};
+use crate::text::short_sha;
 
-/// A change that is about to enter the loop.
+/// Change that is about to enter the loop.
 #[derive(Debug, Clone)]
 pub(crate) struct NewChange {
     pub(crate) project_id: ProjectId,
@@ -20,39 +21,30 @@ pub(crate) struct NewChange {
     pub(crate) worktree: String,
     pub(crate) host: String,
     pub(crate) state: State,
-    /// Those of the settings. Their `max_fix_cycles` holds until the daemon has read the settings.
+    /// Limits from the settings. Their `max_fix_cycles` applies until the daemon has read the
+    /// settings.
     pub(crate) bounds: Bounds,
-    /// A person's.
+    /// Limit set by a person.
     pub(crate) own_max_fix_cycles: Option<i64>,
-    /// None: as its project is.
+    /// `None` to use the project's setting.
     pub(crate) shadow: Option<bool>,
     pub(crate) actor: String,
 }
 
 pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Result<Change> {
+    crate::blackboard::refuse_removed(conn, &new.project_id)?;
+    let refuse_beside = |live: &Change, what: &str| {
+        let (id, state) = (&live.change_id, live.state);
+        Err(BoardError::refused_with_hint(
+            format!("{what} of {id} ({state}) already"),
+            format!("look at it with `remand status {id}`"),
+        ))
+    };
     if let Some(live) = live_change_at(conn, &new.worktree)? {
-        return Err(BoardError::Refused {
-            what: format!(
-                "{} is the worktree of {} ({}) already",
-                new.worktree, live.change_id, live.state
-            ),
-            hint: Some(format!(
-                "look at it with `remand status {}`",
-                live.change_id
-            )),
-        });
+        return refuse_beside(&live, &format!("{} is the worktree", new.worktree));
     }
     if let Some(live) = live_change_on(conn, &new.project_id, &new.branch)? {
-        return Err(BoardError::Refused {
-            what: format!(
-                "the branch {} is that of {} ({}) already",
-                new.branch, live.change_id, live.state
-            ),
-            hint: Some(format!(
-                "look at it with `remand status {}`",
-                live.change_id
-            )),
-        });
+        return refuse_beside(&live, &format!("the branch {} is that", new.branch));
     }
     let most_fixes = match new.own_max_fix_cycles {
         Some(own) => own,
@@ -72,24 +64,17 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
              EXISTS (SELECT 1 FROM stops WHERE project_id IS NULL OR project_id = :project_id),
              :shadow, coalesce(:shadow, (SELECT shadow FROM projects WHERE project_id = :project_id), 0), :now, :now)",
         params! {
-            ":change_id": change_id,
-            ":project_id": new.project_id,
-            ":title": new.title,
-            ":branch": new.branch,
-            ":base": new.base,
-            ":head": new.head,
-            ":worktree": new.worktree,
-            ":host": new.host,
-            ":state": new.state,
-            ":on_max_cycles": new.bounds.on_max_cycles,
-            ":max_fix_cycles": most_fixes,
-            ":own_max_fix_cycles": new.own_max_fix_cycles,
-            ":max_total_fixes": new.bounds.max_total_fixes,
-            ":max_run_ms": new.bounds.max_run_ms,
-            ":max_tokens": new.bounds.max_tokens,
-            ":max_cost_micros": new.bounds.max_cost_micros,
-            ":shadow": new.shadow,
-            ":now": now,
+            change_id, now,
+            on_max_cycles: new.bounds.on_max_cycles,
+            max_fix_cycles: most_fixes,
+            max_total_fixes: new.bounds.max_total_fixes,
+            max_run_ms: new.bounds.max_run_ms,
+            max_tokens: new.bounds.max_tokens,
+            max_cost_micros: new.bounds.max_cost_micros;
+            new.{
+                project_id, title, branch, base, head, worktree, host, state, own_max_fix_cycles,
+                shadow,
+            }
         },
     )?;
     let entered = NewEvent::about(
@@ -109,41 +94,48 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
 pub(crate) fn change(conn: &Connection, id: &ChangeId) -> Result<Change> {
     conn.optional(
         "SELECT * FROM changes WHERE change_id = :id",
-        params! { ":id": id },
+        params! { id },
         from_row::change,
     )?
     .ok_or_else(|| BoardError::not_found("change", id))
 }
 
-/// What a person typed: an id, a branch, the path of a worktree, or a pull request (`owner/repo#42`); the newest where
-/// several fit.
+/// Returns an error if the change has ended.
+pub(super) fn refuse_if_over(change: &Change, why: &str) -> Result<()> {
+    if change.state.is_over() {
+        let (id, state) = (&change.change_id, change.state);
+        return Err(BoardError::refused(format!("{id} is {state}: {why}")));
+    }
+    Ok(())
+}
+
+/// Finds a change by what a person typed: an id, a branch, the path of a worktree, or a pull
+/// request (`owner/repo#42`). If several match, the newest is returned.
 pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
     let live: Vec<String> = conn.all(
         "SELECT change_id FROM changes INDEXED BY changes_live
          WHERE state NOT IN ('merged', 'closed') AND branch = :text AND change_id <> :text",
-        params! { ":text": text },
+        params! { text },
         |row| row.get(0),
     )?;
     if live.len() > 1 {
-        return Err(BoardError::Refused {
-            what: format!(
-                "`{text}` is the branch of several changes: {}",
-                live.join(", ")
-            ),
-            hint: Some("name one of them by its id".into()),
-        });
+        let all = live.join(", ");
+        return Err(BoardError::refused_with_hint(
+            format!("`{text}` is the branch of several changes: {all}"),
+            "name one of them by its id",
+        ));
     }
     conn.optional(
         "SELECT * FROM changes WHERE change_id = :text OR branch = :text OR worktree = :text
          ORDER BY change_id = :text DESC, state NOT IN ('merged', 'closed') DESC, created_at DESC LIMIT 1",
-        params! { ":text": text },
+        params! { text },
         from_row::change,
     )?
     .map_or_else(|| change_of_pull(conn, text), |found| Ok(Some(found)))?
     .ok_or_else(|| BoardError::not_found("change", text))
 }
 
-/// The change of `owner/repo#42`. To the forge capital and small letters are the same.
+/// Returns the change of `owner/repo#42`. Case is ignored, as on the forge.
 fn change_of_pull(conn: &Connection, text: &str) -> Result<Option<Change>> {
     let Some((repo, Ok(number))) = text
         .rsplit_once('#')
@@ -156,7 +148,7 @@ fn change_of_pull(conn: &Connection, text: &str) -> Result<Option<Change>> {
              CROSS JOIN changes ON changes.change_id = pulls.change_id
          WHERE projects.repo = :repo COLLATE NOCASE
          ORDER BY changes.state NOT IN ('merged', 'closed') DESC LIMIT 1",
-        params! { ":repo": repo, ":number": number },
+        params! { repo, number },
         from_row::change,
     )
 }
@@ -164,7 +156,7 @@ fn change_of_pull(conn: &Connection, text: &str) -> Result<Option<Change>> {
 pub(crate) fn live_change_at(conn: &Connection, worktree: &str) -> Result<Option<Change>> {
     conn.optional(
         "SELECT * FROM changes WHERE worktree = :worktree AND state NOT IN ('merged', 'closed')",
-        params! { ":worktree": worktree },
+        params! { worktree },
         from_row::change,
     )
 }
@@ -176,12 +168,13 @@ pub(crate) fn live_change_on(
 ) -> Result<Option<Change>> {
     conn.optional(
         "SELECT * FROM changes WHERE project_id = :project_id AND branch = :branch AND state NOT IN ('merged', 'closed')",
-        params! { ":project_id": project_id, ":branch": branch },
+        params! { project_id, branch },
         from_row::change,
     )
 }
 
-/// Moves a change as the table says and appends the event; a claim again is no move and no event.
+/// Moves a change according to the table and appends the event. Claiming again is not a transition
+/// and appends nothing.
 pub(crate) fn advance(
     conn: &Connection,
     id: &ChangeId,
@@ -201,13 +194,7 @@ pub(crate) fn advance(
              decision_commands = CASE WHEN :to = 'escalated' THEN decision_commands ELSE '[]' END,
              human_review_required = CASE WHEN :to = 'escalated' THEN human_review_required ELSE 0 END
          WHERE change_id = :id AND state = :from",
-        params! {
-            ":to": to,
-            ":escalated_from": escalated_from,
-            ":now": now,
-            ":id": id,
-            ":from": before.state,
-        },
+        params! { to, escalated_from, now, id, from: before.state },
     )?;
     if moved != 1 {
         return Err(BoardError::NoSuchMove(state::NoSuchMove {
@@ -229,7 +216,7 @@ pub(crate) fn advance(
     change(conn, id)
 }
 
-/// The branch is at another commit than we knew: recorded, with an event.
+/// Records, with an event, that the branch is at another commit than the known one.
 pub(crate) fn move_head(conn: &Connection, id: &ChangeId, to: &str, now: Time) -> Result<Change> {
     let before = change(conn, id)?;
     if before.head == to {
@@ -245,8 +232,8 @@ pub(crate) fn move_head(conn: &Connection, id: &ChangeId, to: &str, now: Time) -
         },
         format!(
             "the branch moved from {} to {}",
-            short(&before.head),
-            short(to)
+            short_sha(&before.head),
+            short_sha(to)
         ),
     );
     super::append(conn, &event, now)?;
@@ -257,16 +244,11 @@ pub(super) fn set_head(conn: &Connection, id: &ChangeId, head: &str, now: Time) 
     crate::blackboard::work::hold::forget_repeats(conn, id)?;
     conn.run(
         "UPDATE changes SET head = :head, updated_at = :now WHERE change_id = :id",
-        params! { ":head": head, ":now": now, ":id": id },
+        params! { head, now, id },
     )
 }
 
-/// Enough of a commit's name for a person.
-pub(super) fn short(sha: &str) -> String {
-    sha.chars().take(10).collect()
-}
-
-/// Changes whose worktree remand made on a branch.
+/// Returns the changes whose worktree remand created on a branch.
 pub(crate) fn attached_changes(conn: &Connection) -> Result<Vec<Change>> {
     conn.all(
         "SELECT * FROM changes INDEXED BY changes_attached WHERE own_worktree = 1 AND detached = 0",
@@ -275,13 +257,14 @@ pub(crate) fn attached_changes(conn: &Connection) -> Result<Vec<Change>> {
     )
 }
 
-/// Notes that the worktree of a change is on no branch from now on; false when somebody is at work in it.
+/// Records that the worktree of a change is detached from now on. Returns false if something is
+/// working in it.
 pub(crate) fn set_detached(conn: &Connection, change: &Change) -> Result<bool> {
     let set = conn.execute(
         "UPDATE changes SET detached = 1 WHERE change_id = :id AND own_worktree = 1
              AND NOT EXISTS (SELECT 1 FROM runs WHERE worktree = :worktree AND ended_at IS NULL)
              AND NOT EXISTS (SELECT 1 FROM work_items WHERE worktree = :worktree AND status = 'claimed')",
-        params! { ":id": change.change_id, ":worktree": change.worktree },
+        params! { id: change.change_id, worktree: change.worktree },
     )?;
     Ok(set > 0)
 }

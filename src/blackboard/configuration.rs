@@ -1,4 +1,5 @@
-//! The configuration in force in the daemon, what keeps a changed one from being in force, and `remand reload`.
+//! The configuration in force in the daemon, the reason why a changed one is not in force, and
+//! `remand reload`.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +10,20 @@ use super::Result;
 use crate::blackboard::sql::{self, Connection, Row, params};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
-use crate::event::body;
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::{EventType, NewEvent, TargetType, body};
 use serde_json::Value;
 
 closed_enum! {
-    /// Why a changed configuration is not in force.
+    /// Reason why a changed configuration is not in force.
     "changed_kind" ChangedKind {
         /// It cannot be loaded.
         Invalid = "invalid",
-        /// It drops a safeguard: a person has to apply it.
+        /// It removes a safeguard, so a person has to apply it.
         NeedsReload = "needs_reload",
     }
 }
 
-/// The row.
+/// Row of the configuration table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Configuration {
     #[serde(skip)]
@@ -33,7 +33,7 @@ pub(crate) struct Configuration {
     #[serde(skip)]
     pub(crate) settings: BTreeMap<String, String>,
     pub(crate) in_force_since: Time,
-    /// The files are different from what is in force.
+    /// Set if the files differ from the configuration in force.
     pub(crate) changed: Option<Changed>,
 }
 
@@ -58,38 +58,34 @@ pub(crate) fn configuration(conn: &Connection) -> Result<Option<Configuration>> 
     conn.optional("SELECT * FROM configuration WHERE id = 1", &[], from_row)
 }
 
-/// Nothing of an earlier daemon stays but its requests, which are answered with this.
+/// Replaces everything from an earlier daemon except its open requests, which are answered with
+/// this.
 pub(crate) fn put_in_force(conn: &Connection, new: &InForce, now: Time) -> Result<()> {
     conn.run(
         "INSERT INTO configuration (id, holder, file, hash, settings, in_force_since)
          VALUES (1, :holder, :file, :hash, :settings, :now)
          ON CONFLICT (id) DO UPDATE SET holder = :holder, file = :file, hash = :hash, settings = :settings,
              in_force_since = :now, changed_hash = NULL, changed_kind = NULL, changed_reason = NULL, changed_since = NULL",
-        params! {
-            ":holder": new.holder,
-            ":file": new.file,
-            ":hash": new.hash,
-            ":settings": json!(new.settings),
-            ":now": now,
-        },
+        params! { now, settings: json!(new.settings); new.{ holder, file, hash } },
     )
 }
 
-/// Records that the files are different from what is in force, and why; `None`: they are the same again.
+/// Records that the files differ from the configuration in force, and why; `None` if they are equal
+/// again.
 pub(crate) fn note_changed(conn: &Connection, changed: Option<&Changed>) -> Result<()> {
     conn.run(
         "UPDATE configuration SET changed_hash = :hash, changed_kind = :kind, changed_reason = :reason,
              changed_since = :since WHERE id = 1",
         params! {
-            ":hash": changed.map(|changed| &changed.hash),
-            ":kind": changed.map(|changed| changed.kind),
-            ":reason": changed.map(|changed| &changed.reason),
-            ":since": changed.map(|changed| changed.since),
+            hash: changed.map(|changed| &changed.hash),
+            kind: changed.map(|changed| changed.kind),
+            reason: changed.map(|changed| &changed.reason),
+            since: changed.map(|changed| changed.since),
         },
     )
 }
 
-/// An event about the configuration itself.
+/// Creates an event about the configuration itself.
 pub(crate) fn about_configuration(
     body: impl Into<(EventType, Value)>,
     summary: String,
@@ -97,19 +93,20 @@ pub(crate) fn about_configuration(
     NewEvent::new(body, summary).on(TargetType::Blackboard, "configuration")
 }
 
-/// A person wants the files applied; returns the request's event. There is no row before the first daemon.
+/// Records a person's request to apply the files, and returns the event of the request. There is no
+/// row before the first daemon.
 pub(crate) fn request_reload(conn: &Connection, actor: &str, now: Time) -> Result<i64> {
     let reload = body::Instructed::new(body::Action::Reload, "", actor);
     let event = about_configuration(reload, format!("{actor} says reload")).by(actor);
     let request = super::append(conn, &event, now)?;
     conn.execute(
         "UPDATE configuration SET requested = :request WHERE id = 1",
-        params! { ":request": request },
+        params! { request },
     )?;
     Ok(request)
 }
 
-/// The newest request that nobody answered.
+/// Returns the newest unanswered request.
 pub(crate) fn open_request(conn: &Connection) -> Result<Option<i64>> {
     conn.optional(
         "SELECT requested FROM configuration WHERE id = 1 AND requested > answered",
@@ -118,15 +115,15 @@ pub(crate) fn open_request(conn: &Connection) -> Result<Option<i64>> {
     )
 }
 
-/// The event that answers a request, or all up to it.
+/// Records the event that answers a request and all earlier ones.
 pub(crate) fn answer_reload(conn: &Connection, request: i64, event: i64) -> Result<()> {
     conn.run(
         "UPDATE configuration SET answered = :request, answer_event = :event WHERE id = 1 AND answered < :request",
-        params! { ":request": request, ":event": event },
+        params! { request, event },
     )
 }
 
-/// The answer to a request, once there is one.
+/// Returns the answer to a request, once there is one.
 pub(crate) fn reload_answer(
     conn: &Connection,
     request: i64,
@@ -134,7 +131,7 @@ pub(crate) fn reload_answer(
     let event: Option<i64> = conn
         .optional(
             "SELECT answer_event FROM configuration WHERE id = 1 AND answered >= :request",
-            params! { ":request": request },
+            params! { request },
             |row| row.get(0),
         )?
         .flatten();
@@ -155,7 +152,7 @@ fn from_row(row: &Row<'_>) -> sql::Result<Configuration> {
         holder: row.get("holder")?,
         file: row.get("file")?,
         hash: row.get("hash")?,
-        // Only shown: what is no object of texts is shown as nothing.
+        // Only displayed, so anything other than an object of strings is treated as empty.
         settings: serde_json::from_str(&row.get::<String>("settings")?).unwrap_or_default(),
         in_force_since: row.get("in_force_since")?,
         changed,

@@ -1,4 +1,4 @@
-//! Handing a change to a person: the reason, the one thing to decide, and nothing left running.
+//! Hands a change to a person: the reason, the one thing to decide, and nothing left running.
 
 use super::{Result, changes, from_row, rejections};
 use crate::blackboard::forge::outbox::{self, NewIntent};
@@ -12,7 +12,7 @@ use crate::proposal::{Bound, Escalation};
 use crate::state::Trigger;
 use crate::work::{Item, RejectionEnd, RejectionState, Status};
 
-/// From anywhere to `escalated`.
+/// Moves a change from any state to `escalated`.
 pub(crate) fn escalate(
     conn: &Connection,
     id: &ChangeId,
@@ -24,7 +24,8 @@ pub(crate) fn escalate(
     hand_over(conn, id, before.state, escalation, now)
 }
 
-/// A bound was reached: `escalated`, or on to the next stage where the change's setting says so.
+/// Handles a reached limit: escalates, or goes on to the next stage if the change's setting says
+/// so.
 pub(super) fn bound_reached(
     conn: &Connection,
     id: &ChangeId,
@@ -74,9 +75,9 @@ fn hand_over(
              last_hold = NULL, hold_repeats = 0, first_hold_at = NULL
          WHERE change_id = :id",
         params! {
-            ":decision": escalation.decision.text,
-            ":commands": serde_json::to_string(&escalation.decision.commands)?,
-            ":id": id,
+            id,
+            decision: escalation.decision.text,
+            commands: serde_json::to_string(&escalation.decision.commands)?,
         },
     )?;
     if let Some(item_id) = &escalation.rejected_item {
@@ -97,7 +98,8 @@ fn hand_over(
         let note = NewIntent {
             key: note_key(event_id),
             change_id: id.clone(),
-            // The reason stays here: it may name paths of this machine, and what a program said on it.
+            // The reason itself is not posted: it may contain paths of this machine, or output of a
+            // program.
             payload: Payload::Note(Note::Escalated {
                 kind: kind(conn, escalation)?,
             }),
@@ -108,19 +110,19 @@ fn hand_over(
     Ok(change)
 }
 
-/// A change that was handed to a person.
+/// Change that was handed to a person.
 pub(super) struct Handed {
     pub(super) change: String,
     pub(super) reason: String,
     pub(super) decide: String,
 }
 
-/// Changes that were handed to a person by events after this one.
+/// Returns the changes that were handed to a person by events after this one.
 pub(super) fn handed_over_since(conn: &Connection, event_id: i64) -> Result<Vec<Handed>> {
     conn.all(
         "SELECT coalesce(change_id, target_id) AS change_id, summary, coalesce(metadata ->> '$.decide', '') AS decide FROM events
          WHERE id > :id AND event_type = 'escalated' ORDER BY id",
-        params! { ":id": event_id },
+        params! { id: event_id },
         |row| {
             Ok(Handed {
                 change: row.get("change_id")?,
@@ -131,27 +133,27 @@ pub(super) fn handed_over_since(conn: &Connection, event_id: i64) -> Result<Vec<
     )
 }
 
-/// Of what the pull request is told of an escalation.
+/// Returns the key of the note about an escalation on the pull request.
 pub(super) fn note_key(event_id: i64) -> String {
     format!("note:escalated:{event_id}")
 }
 
-/// The last escalation of a change.
+/// Returns the last escalation of a change.
 pub(super) fn last(conn: &Connection, id: &ChangeId) -> Result<Option<Event>> {
     conn.optional(
         "SELECT * FROM events WHERE change_id = :id AND event_type = 'escalated' ORDER BY id DESC LIMIT 1",
-        params! { ":id": id },
+        params! { id },
         from_row::event,
     )
 }
 
-/// The change waits for a person because its pull request cannot be read.
+/// True if the change is waiting for a person because its pull request cannot be read.
 pub(super) fn is_unreadable(conn: &Connection, id: &ChangeId) -> Result<bool> {
     let escalated = last(conn, id)?;
     Ok(escalated.as_ref().and_then(Bound::of) == Some(Bound::Unreadable))
 }
 
-/// A person is needed as he was before; he was told then.
+/// Restores an escalation without a new notification: the person was already notified.
 pub(super) fn wait_again(
     conn: &Connection,
     id: &ChangeId,
@@ -166,12 +168,12 @@ pub(super) fn wait_again(
         .unwrap_or_default();
     conn.run(
         "UPDATE changes SET human_review_required = 1, decision = :decision, decision_commands = :commands WHERE change_id = :id",
-        params! { ":decision": decision, ":commands": serde_json::to_string(&commands)?, ":id": id },
+        params! { decision, commands: serde_json::to_string(&commands)?, id },
     )
 }
 
-/// What a pull request may be told of an escalation: the bound that was reached, a discussion, or the source of the item
-/// that failed.
+/// Returns the part of an escalation that may be published on a pull request: the limit that was
+/// reached, a discussion, or the source of the failed item.
 fn kind(conn: &Connection, escalation: &Escalation) -> Result<Option<EscalatedFor>> {
     if let Some(bound) = escalation.bound {
         return Ok(Some(EscalatedFor::Bound(bound)));
@@ -187,7 +189,7 @@ fn kind(conn: &Connection, escalation: &Escalation) -> Result<Option<EscalatedFo
     Ok(failed.map(|item| EscalatedFor::Failed(item.source)))
 }
 
-/// The item whose failure the last escalation of a change was about, if it was about one.
+/// Returns the failed item that the last escalation of a change was about, if any.
 pub(super) fn failed_item(conn: &Connection, id: &ChangeId) -> Result<Option<Item>> {
     let escalated = last(conn, id)?.and_then(|event| event.body::<body::Escalated>());
     let item = escalated
@@ -205,7 +207,7 @@ pub(super) fn set_final(
     if let Some(verdict) = verdict {
         conn.execute(
             "UPDATE changes SET final_verdict = :verdict WHERE change_id = :id",
-            params! { ":verdict": verdict, ":id": id },
+            params! { verdict, id },
         )?;
     }
     Ok(())

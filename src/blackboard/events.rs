@@ -1,4 +1,4 @@
-//! Appending facts, and reading them back by id, by change, by what they are about.
+//! Appends events, and reads them by id, by change and by target.
 
 use super::{BoardError, Result, from_row};
 use crate::blackboard::sql::{Connection, Json, params};
@@ -11,14 +11,9 @@ pub(crate) fn append(conn: &Connection, event: &NewEvent, now: Time) -> Result<i
         "INSERT INTO events (timestamp, event_type, actor_id, target_type, target_id, change_id, summary, metadata)
          VALUES (:timestamp, :event_type, :actor_id, :target_type, :target_id, :change_id, :summary, :metadata)",
         params! {
-            ":timestamp": now,
-            ":event_type": event.event_type,
-            ":actor_id": event.actor,
-            ":target_type": event.target_type,
-            ":target_id": event.target_id,
-            ":change_id": event.change_id,
-            ":summary": event.summary,
-            ":metadata": event.metadata,
+            timestamp: now,
+            actor_id: event.actor;
+            event.{ event_type, target_type, target_id, change_id, summary, metadata }
         },
     )
 }
@@ -26,13 +21,13 @@ pub(crate) fn append(conn: &Connection, event: &NewEvent, now: Time) -> Result<i
 pub(crate) fn event(conn: &Connection, id: i64) -> Result<Event> {
     conn.optional(
         "SELECT * FROM events WHERE id = :id",
-        params! { ":id": id },
+        params! { id },
         from_row::event,
     )?
     .ok_or_else(|| BoardError::not_found("event", &id))
 }
 
-/// Whether a change has an event of this type.
+/// True if a change has an event of this type.
 pub(crate) fn has_event(
     conn: &Connection,
     change_id: &ChangeId,
@@ -40,27 +35,37 @@ pub(crate) fn has_event(
 ) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM events WHERE change_id = :id AND event_type = :type",
-        params! { ":id": change_id, ":type": event_type },
+        params! { id: change_id, type: event_type },
     )
 }
 
-/// The id of the newest event, 0 when there is none.
+/// Returns the id of the newest event; 0 if there is none.
 pub(crate) fn newest_event(conn: &Connection) -> Result<i64> {
     conn.one("SELECT coalesce(max(id), 0) FROM events", &[], |row| {
         row.get(0)
     })
 }
 
-/// Events after `id`, oldest first.
+/// The id of the newest event before a moment, 0 when there is none.
+pub(crate) fn event_before(conn: &Connection, moment: Time) -> Result<i64> {
+    conn.one(
+        "SELECT coalesce(max(id), 0) FROM events WHERE timestamp < :moment",
+        params! { moment },
+        |row| row.get(0),
+    )
+}
+
+/// Returns the events after `id`, oldest first.
 pub(crate) fn events_since(conn: &Connection, id: i64, limit: i64) -> Result<Vec<Event>> {
     conn.all(
         "SELECT * FROM events WHERE id > :id ORDER BY id LIMIT :limit",
-        params! { ":id": id, ":limit": limit },
+        params! { id, limit },
         from_row::event,
     )
 }
 
-/// The newest events of a change, with those that were appended by hand about it or its items, oldest first.
+/// Returns the newest events of a change, oldest first, including those appended by hand about it
+/// or its items.
 pub(crate) fn events_of(conn: &Connection, change_id: &ChangeId, limit: i64) -> Result<Vec<Event>> {
     let mut events = conn.all(
         "SELECT * FROM events WHERE change_id = :change_id
@@ -70,14 +75,14 @@ pub(crate) fn events_of(conn: &Connection, change_id: &ChangeId, limit: i64) -> 
          UNION
          SELECT * FROM events WHERE target_type = 'change' AND target_id = :change_id
          ORDER BY id DESC LIMIT :limit",
-        params! { ":change_id": change_id, ":limit": limit },
+        params! { change_id, limit },
         from_row::event,
     )?;
     events.reverse();
     Ok(events)
 }
 
-/// The newest events of a change that are of certain types, oldest first.
+/// Returns the newest events of a change that have certain types, oldest first.
 pub(crate) fn events_of_types(
     conn: &Connection,
     change_id: &ChangeId,
@@ -88,14 +93,14 @@ pub(crate) fn events_of_types(
         "SELECT * FROM events INDEXED BY events_by_change
          WHERE change_id = :change_id AND event_type IN (SELECT value FROM json_each(:types))
          ORDER BY id DESC LIMIT :limit",
-        params! { ":change_id": change_id, ":types": Json(types), ":limit": limit },
+        params! { change_id, types: Json(types), limit },
         from_row::event,
     )?;
     events.reverse();
     Ok(events)
 }
 
-/// The newest events about one thing, oldest first.
+/// Returns the newest events about one target, oldest first.
 pub(crate) fn events_about(
     conn: &Connection,
     target: TargetType,
@@ -104,7 +109,7 @@ pub(crate) fn events_about(
 ) -> Result<Vec<Event>> {
     let mut events = conn.all(
         "SELECT * FROM events WHERE target_type = :target_type AND target_id = :target_id ORDER BY id DESC LIMIT :limit",
-        params! { ":target_type": target, ":target_id": id, ":limit": limit },
+        params! { target_type: target, target_id: id, limit },
         from_row::event,
     )?;
     events.reverse();

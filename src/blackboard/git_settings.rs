@@ -1,5 +1,5 @@
-//! Which settings of git a push may be made with: those that were in force when no agent could have changed them, and
-//! those that a person accepted.
+//! Git settings that a push may be made with: those that were in force when no agent could have
+//! changed them, and those that a person accepted.
 
 use super::Result;
 use crate::blackboard::operator::operator_actions;
@@ -10,35 +10,36 @@ use crate::closed_enum::closed_enum;
 use crate::event::body::Action;
 
 closed_enum! {
-    /// What is known of settings.
+    /// Status of known settings.
     "state of git settings" Known {
         Trusted = "trusted",
         Asked = "asked",
     }
 }
 
-/// Whether credentials may be used with the settings that are in force.
+/// Decision whether credentials may be used with the settings in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SettingsVerdict {
     Trusted,
-    /// They changed while an agent ran, and this change is the one to ask a person for; the keys that came or went.
+    /// They changed while an agent was running, and this change is the one for which a person is
+    /// asked. `keys` were added or removed.
     Ask {
         keys: Vec<String>,
     },
-    /// A person is asked at another change.
+    /// A person is asked about another change.
     AskedAt(ChangeId),
 }
 
-/// Settings of git that decide a push, as they are in force.
+/// Git settings in force that affect a push.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GitSettings<'a> {
-    /// A hash of keys and values.
+    /// Hash of keys and values.
     pub(crate) fingerprint: &'a str,
     pub(crate) keys: &'a [String],
 }
 
-/// Judges the settings in force. New ones are trusted if no agent ran since the last trusted ones were
-/// seen: then the user changed them.
+/// Judges the settings in force. New ones are trusted if no agent has run since the last trusted
+/// ones were seen: then the user changed them.
 pub(crate) fn judge_git_settings(
     conn: &Connection,
     id: &ChangeId,
@@ -47,7 +48,7 @@ pub(crate) fn judge_git_settings(
 ) -> Result<SettingsVerdict> {
     let known: Option<(Known, Option<String>)> = conn.optional(
         "SELECT state, asked_at_change FROM git_settings WHERE fingerprint = :fingerprint",
-        params! { ":fingerprint": settings.fingerprint },
+        params! { fingerprint: settings.fingerprint },
         |row| Ok((row.get("state")?, row.get("asked_at_change")?)),
     )?;
     let asked_at = match known {
@@ -78,19 +79,19 @@ pub(crate) fn judge_git_settings(
     }
 }
 
-/// Notes that trusted settings are still in force. Others are judged when credentials are needed.
+/// Records that trusted settings are still in force. Others are judged when credentials are needed.
 pub(crate) fn see_git_settings(conn: &Connection, fingerprint: &str, now: Time) -> Result<()> {
     conn.run(
         "UPDATE git_settings SET seen_at = :now, seen_run = :run WHERE fingerprint = :fingerprint AND state = 'trusted'",
-        params! { ":now": now, ":run": last_ended_run(conn)?, ":fingerprint": fingerprint },
+        params! { now, run: last_ended_run(conn)?, fingerprint },
     )
 }
 
-/// Whether credentials may be used now, without a question to anybody.
+/// True if credentials may be used now, without asking anybody.
 pub(crate) fn may_use_git_settings(conn: &Connection, fingerprint: &str) -> Result<bool> {
     let is_trusted = conn.exists(
         "SELECT 1 FROM git_settings WHERE fingerprint = :fingerprint AND state = 'trusted'",
-        params! { ":fingerprint": fingerprint },
+        params! { fingerprint },
     )?;
     Ok(is_trusted || !conn.exists("SELECT 1 FROM git_settings", &[])?)
 }
@@ -106,7 +107,7 @@ pub(crate) fn accept_git_settings(
         "UPDATE git_settings SET state = 'trusted', accepted_by = :actor, seen_at = :now
          WHERE state = 'asked' AND asked_at_change = :id
            AND question = (SELECT max(question) FROM git_settings WHERE asked_at_change = :id)",
-        params! { ":actor": actor, ":now": now, ":id": id },
+        params! { actor, now, id },
     )?;
     if accepted > 0 {
         operator_actions::instruct(conn, id, Action::AcceptGitSettings, "", actor, now)?;
@@ -114,7 +115,8 @@ pub(crate) fn accept_git_settings(
     Ok(accepted > 0)
 }
 
-/// Whether an agent was at work since trusted settings were last seen. Runs are counted: a clock can be set back.
+/// True if an agent has run since trusted settings were last seen. Compares numbers of runs, since
+/// a clock can be set back.
 fn could_be_an_agents(conn: &Connection) -> Result<bool> {
     let seen: Option<i64> = conn.one(
         "SELECT max(seen_run) FROM git_settings WHERE state = 'trusted'",
@@ -125,7 +127,7 @@ fn could_be_an_agents(conn: &Connection) -> Result<bool> {
     Ok(seen.is_some_and(|seen| seen < last))
 }
 
-/// Number of the newest run.
+/// Returns the number of the newest run.
 fn last_run(conn: &Connection) -> Result<i64> {
     let last = conn.optional("SELECT value FROM counters WHERE name = 'r'", &[], |row| {
         row.get(0)
@@ -133,7 +135,7 @@ fn last_run(conn: &Connection) -> Result<i64> {
     Ok(last.unwrap_or(0))
 }
 
-/// Number up to which all runs have ended.
+/// Returns the number up to which all runs have ended.
 fn last_ended_run(conn: &Connection) -> Result<i64> {
     let first_open: Option<i64> = conn.one(
         "SELECT min(CAST(substr(run_id, 2) AS INTEGER)) FROM runs WHERE ended_at IS NULL",
@@ -143,17 +145,17 @@ fn last_ended_run(conn: &Connection) -> Result<i64> {
     first_open.map_or_else(|| last_run(conn), |first| Ok(first - 1))
 }
 
-/// Makes a change the one that asks, about these settings.
+/// Makes a change the one that asks about these settings.
 fn ask(conn: &Connection, id: &ChangeId, fingerprint: &str, now: Time) -> Result<()> {
     conn.run(
         "UPDATE git_settings SET asked_at_change = :id, seen_at = :now,
              question = (SELECT coalesce(max(question), 0) + 1 FROM git_settings)
          WHERE fingerprint = :fingerprint",
-        params! { ":id": id, ":now": now, ":fingerprint": fingerprint },
+        params! { id, now, fingerprint },
     )
 }
 
-/// Trusted, unless a person is asked at a change.
+/// Stores settings: as trusted, unless a person is asked about them for a change.
 fn insert(
     conn: &Connection,
     settings: GitSettings<'_>,
@@ -169,27 +171,27 @@ fn insert(
         "INSERT INTO git_settings (fingerprint, state, keys, asked_at_change, first_seen_at, seen_at, seen_run)
          VALUES (:fingerprint, :state, :keys, :change, :now, :now, :run)",
         params! {
-            ":fingerprint": settings.fingerprint,
-            ":state": state,
-            ":keys": Json(settings.keys),
-            ":change": asked_at,
-            ":now": now,
-            ":run": last_ended_run(conn)?,
+            state, now,
+            fingerprint: settings.fingerprint,
+            keys: Json(settings.keys),
+            change: asked_at,
+            run: last_ended_run(conn)?,
         },
     )
 }
 
-/// Whether a change still waits for a person.
+/// True if a change is still waiting for a person.
 fn is_waiting(conn: &Connection, id: &str) -> Result<bool> {
     let state = conn.optional(
         "SELECT state FROM changes WHERE change_id = :id",
-        params! { ":id": id },
+        params! { id },
         |row| row.get(0),
     )?;
     Ok(state == Some(State::Escalated))
 }
 
-/// Keys that only one of the two has: those in force, and the trusted ones that were seen last.
+/// Returns the keys that are only in one of two sets: the settings in force, and the trusted ones
+/// seen last.
 fn differing(conn: &Connection, keys: &[String]) -> Result<Vec<String>> {
     let before = conn.optional(
         "SELECT keys FROM git_settings WHERE state = 'trusted' ORDER BY seen_run DESC, seen_at DESC LIMIT 1",

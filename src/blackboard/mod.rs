@@ -1,8 +1,8 @@
-//! The blackboard: all SQL, and nothing else. It knows rows and the table of moves, never a process, a file of
-//! git or the forge; `now` always comes from the caller.
+//! The blackboard: all SQL, and nothing else. It knows rows and the transition table, never a
+//! process, a file of git or the forge; `now` always comes from the caller.
 //!
-//! Functions take the connection first and do not begin transactions: the caller composes them inside one
-//! `write`, so that a step, its event and its follow-up commit together or not at all.
+//! Functions take the connection first and do not start transactions: the caller composes them
+//! inside one `write`, so that a step, its event and its follow-up commit together or not at all.
 
 mod changes;
 mod configuration;
@@ -44,18 +44,18 @@ pub(crate) use connection::savepoint::{apart, set_aside};
 pub(crate) use connection::sync_db::SyncDb;
 pub(crate) use escalate::escalate;
 pub(crate) use evaluators::apply_proposal::{apply_proposal, cursor, set_cursor};
-pub(crate) use evaluators::apply_pull_step::{
-    add_gate_leftovers, apply_pull_step, end_read_hold, gate_leftovers, over, set_up_for,
-    stop_fixing, unwanted,
-};
 pub(crate) use evaluators::evaluator_requests::{
-    RequestError, count_trouble, end_trouble, skip_line, trouble_of, troubles,
+    RequestError, apply_request, count_trouble, end_trouble, skip_line, trouble_of, troubles,
 };
 pub(crate) use evaluators::evaluator_snapshot::{
     any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events,
 };
+pub(crate) use evaluators::pull_moves::{
+    add_gate_leftovers, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,
+};
 pub(crate) use events::{
-    append, event, events_about, events_of, events_of_types, events_since, has_event, newest_event,
+    append, event, event_before, events_about, events_of, events_of_types, events_since, has_event,
+    newest_event,
 };
 pub(crate) use forge::adopt::{Adoption, adopt};
 pub(crate) use forge::head_moved::{
@@ -71,7 +71,8 @@ pub(crate) use forge::outbox::{
 pub(crate) use forge::pulls::{
     Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted,
     fail_read, keep_pages, next_read, open_adoptions, pull_of_change, pull_row, see_pull,
-    set_discovery, set_judged, take_in_pull, unjudged_as_seen, unjudged_pulls, want_read,
+    set_discovery, set_judged, take_in_pull, unjudged_as_seen, unjudged_pulls, unread_since,
+    want_read,
 };
 pub(crate) use forge::rate_limit::{Rate, known_permission, rate, set_permission, set_rate};
 pub(crate) use forge::reopen::seen_again;
@@ -88,7 +89,8 @@ pub(crate) use operator::operator_actions::{
 };
 pub(crate) use operator::pause::{pause, resume};
 pub(crate) use projects::{
-    Project, insert_project, list_projects, move_project, project, project_by_common_dir,
+    LiveChanges, Project, count_changes, insert_project, list_projects, live_changes_of,
+    move_project, project, project_by_common_dir, refuse_removed, remove_project, removed_at,
 };
 pub(crate) use prune::{
     Remnant, Weight, Where, forget_told, in_the_way, over_since, prune, pruned_at, pruned_pull,
@@ -138,7 +140,7 @@ pub(crate) use work::runs::{
     record_shim, refuse_run, run, runs_of, start_run, undone_paths,
 };
 
-pub(crate) use forge::feedback::{NewFeedback, judged_alone, known_said, said_of, unjudged_said};
+pub(crate) use forge::feedback::{feedback, judged_alone, known_said, said_of, unjudged_said};
 pub(crate) use shadow::shadow_review::{
     ShadowReview, any_shadow_review_due, claim_shadow_review, end_shadow_review, shadow_review_of,
 };
@@ -156,7 +158,7 @@ pub(crate) use views::spend::{
     spent_since,
 };
 
-/// What can go wrong on the blackboard.
+/// Errors of the blackboard.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BoardError {
     #[error("{path}: {problem}")]
@@ -178,7 +180,7 @@ pub(crate) enum BoardError {
         "{path} is a SQLite database, but not a blackboard of remand; give another path with --db"
     )]
     Foreign { path: std::path::PathBuf },
-    /// It must not be written any more: nobody else would see it.
+    /// The file was removed or replaced. It must not be written any more: nobody else would see it.
     #[error("{} was {how} while it was in use; nothing more is done", path.display())]
     Vanished {
         path: std::path::PathBuf,
@@ -188,7 +190,7 @@ pub(crate) enum BoardError {
     NotFound { kind: &'static str, id: String },
     #[error(transparent)]
     NoSuchMove(#[from] crate::state::NoSuchMove),
-    /// Somebody else holds the item now, or it was cancelled: nothing was written.
+    /// Somebody else now holds the item, or it was cancelled. Nothing was written.
     #[error("the claim on {item} (epoch {epoch}) is over")]
     Stale {
         item: crate::work::ItemId,
@@ -223,13 +225,28 @@ impl From<sql::Error> for BoardError {
 }
 
 impl BoardError {
+    /// Creates the error for a person's request that cannot be fulfilled.
+    fn refused(what: impl Into<String>) -> Self {
+        let what = what.into();
+        Self::Refused { what, hint: None }
+    }
+
+    /// Like [`Self::refused`], with a hint about what to do instead.
+    fn refused_with_hint(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        let (what, hint) = (what.into(), Some(hint.into()));
+        Self::Refused { what, hint }
+    }
+
     fn not_found(kind: &'static str, id: &(impl ToString + ?Sized)) -> Self {
         let id = id.to_string();
         Self::NotFound { kind, id }
     }
 
-    /// Of the database itself, or of the way to it: whatever is tried next meets it too. Anything else is of what was
-    /// read or written just then, and no reason to leave the rest undone.
+    /// True for an error of the database itself, or of the access to it, which any further attempt
+    /// meets too.
+    ///
+    /// Any other error concerns the data that was read or written, and is no reason to skip the
+    /// rest.
     pub(crate) fn is_everywhere(&self) -> bool {
         match self {
             Self::Unusable { .. }
@@ -251,7 +268,7 @@ impl BoardError {
     }
 }
 
-/// What the functions of this room take first; others only hand it on.
+/// First argument of the functions in this module. Callers only pass it on.
 pub(crate) use sql::Connection as Conn;
 
 pub(crate) type Result<T, E = BoardError> = std::result::Result<T, E>;

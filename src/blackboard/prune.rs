@@ -1,84 +1,47 @@
-//! The only place that deletes. A change that is over goes whole, with all that hangs on it, in one transaction that
-//! leaves one `pruned` event; what is to be removed from the disk after it is written down in the same one.
+//! The only module that deletes rows.
+//!
+//! A change that has ended is removed completely, in one transaction that leaves one `pruned`
+//! event. The files to remove afterwards are recorded in the same transaction.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use super::{Result, changes};
-use crate::blackboard::sql::{self, Connection, Row, params};
+use crate::blackboard::sql::{self, Connection, Row, columns, params};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
-use crate::event::body;
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::{EventType, NewEvent, TargetType, body};
 
-/// Tables with rows of a change: their names, how many rows there are, how they go. In this order: what refers to
-/// another comes before it.
-pub(super) const OWNED: &[(&str, &str, &str)] = &[
-    (
-        "findings",
-        "SELECT count(*) FROM findings WHERE change_id = :id",
-        "DELETE FROM findings WHERE change_id = :id",
-    ),
-    (
-        "feedback",
-        "SELECT count(*) FROM feedback WHERE change_id = :id",
-        "DELETE FROM feedback WHERE change_id = :id",
-    ),
-    (
-        "reviews",
-        "SELECT count(*) FROM reviews WHERE change_id = :id",
-        "DELETE FROM reviews WHERE change_id = :id",
-    ),
-    (
-        "shadow_reviews",
-        "SELECT count(*) FROM shadow_reviews WHERE change_id = :id",
-        "DELETE FROM shadow_reviews WHERE change_id = :id",
-    ),
-    (
-        "shadows",
-        "SELECT count(*) FROM shadows WHERE change_id = :id",
-        "DELETE FROM shadows WHERE change_id = :id",
-    ),
-    (
-        "run_feedback",
-        "SELECT count(*) FROM run_feedback WHERE run_id IN (SELECT run_id FROM runs WHERE change_id = :id)",
-        "DELETE FROM run_feedback WHERE run_id IN (SELECT run_id FROM runs WHERE change_id = :id)",
-    ),
-    (
-        "runs",
-        "SELECT count(*) FROM runs WHERE change_id = :id",
-        "DELETE FROM runs WHERE change_id = :id",
-    ),
-    (
-        "rejections",
-        "SELECT count(*) FROM rejections WHERE change_id = :id",
-        "DELETE FROM rejections WHERE change_id = :id",
-    ),
-    (
-        "intents",
-        "SELECT count(*) FROM intents WHERE change_id = :id",
-        "DELETE FROM intents WHERE change_id = :id",
-    ),
-    (
-        "messages",
-        "SELECT count(*) FROM messages WHERE change_id = :id",
-        "DELETE FROM messages WHERE change_id = :id",
-    ),
-    (
-        "notifications",
-        "SELECT count(*) FROM notifications WHERE change_id = :id",
-        "DELETE FROM notifications WHERE change_id = :id",
-    ),
-    (
-        "work_items",
-        "SELECT count(*) FROM work_items WHERE change_id = :id",
-        "DELETE FROM work_items WHERE change_id = :id",
-    ),
-];
+/// Statements for tables with rows of a change: one to count the rows, one to delete them.
+macro_rules! owned {
+    ($($table:literal: $which:literal),* $(,)?) => {
+        &[$((
+            $table,
+            concat!("SELECT count(*) FROM ", $table, " WHERE ", $which),
+            concat!("DELETE FROM ", $table, " WHERE ", $which),
+        )),*]
+    };
+}
 
-/// What a change is on the blackboard, counted.
+/// Tables in order of deletion: a table that refers to another comes before it.
+pub(super) const OWNED: &[(&str, &str, &str)] = owned! {
+    "findings": "change_id = :id",
+    "feedback": "change_id = :id",
+    "reviews": "change_id = :id",
+    "shadow_reviews": "change_id = :id",
+    "shadows": "change_id = :id",
+    "run_feedback": "run_id IN (SELECT run_id FROM runs WHERE change_id = :id)",
+    "runs": "change_id = :id",
+    "rejections": "change_id = :id",
+    "intents": "change_id = :id",
+    "messages": "change_id = :id",
+    "notifications": "change_id = :id",
+    "work_items": "change_id = :id",
+};
+
+/// Counts of the rows of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Weight {
     pub(crate) events: usize,
@@ -90,18 +53,18 @@ pub(crate) struct Weight {
     pub(crate) intents: i64,
     pub(crate) messages: i64,
     pub(crate) notifications: i64,
-    /// The ids of its runs.
+    /// Ids of its runs.
     pub(crate) runs: Vec<String>,
-    /// The folders of its runs, and the prompts that were made for it in shadow.
+    /// Directories of its runs, and the prompts that were rendered for it in shadow mode.
     #[serde(skip)]
     pub(crate) remnants: Vec<Remnant>,
-    /// The commits that keep what its runs left, as its events have them.
+    /// Commits that keep the work of its runs, according to its events.
     #[serde(skip)]
     pub(crate) wips: BTreeSet<String>,
 }
 
 closed_enum! {
-    /// Where something is that goes after its change.
+    /// Kind of an object that is removed after its change.
     "kind" Where {
         Run = "run",
         Prompt = "prompt",
@@ -110,20 +73,22 @@ closed_enum! {
     }
 }
 
-/// Something outside of the blackboard that goes after its change.
+/// Object outside of the blackboard that is removed after its change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remnant {
     pub(crate) kind: Where,
-    /// Of a ref its name.
+    /// Path, or the name of a ref.
     pub(crate) path: String,
-    /// Of a worktree or a ref; else empty.
+    /// Repository of a worktree or a ref; otherwise empty.
     pub(crate) repository: String,
-    /// That it is the change's: its file name; of a worktree the branch, of a ref the commit.
+    /// Proof that it belongs to the change: its file name, the branch of a worktree, or the commit
+    /// of a ref.
     pub(crate) proof: String,
 }
 
 impl Remnant {
-    /// In a folder of ours, where it has a name that only its run or item can have.
+    /// Creates a remnant in one of our directories, where its name can only belong to its run or
+    /// item.
     pub(crate) fn named(kind: Where, path: String, proof: String) -> Self {
         Self {
             kind,
@@ -134,26 +99,22 @@ impl Remnant {
     }
 
     fn from_row(row: &Row<'_>) -> sql::Result<Self> {
-        Ok(Self {
-            kind: row.get("kind")?,
-            path: row.get("path")?,
-            repository: row.get("repository")?,
-            proof: row.get("proof")?,
-        })
+        Ok(columns! { row => Self { kind, path, repository, proof } })
     }
 }
 
-/// Changes that are over and were not touched since, the oldest first. Whether each may go is asked by `in_the_way`.
+/// Returns the changes that have ended and were not touched since, oldest first. `in_the_way`
+/// decides whether each may be pruned.
 pub(crate) fn over_since(conn: &Connection, before: Time) -> Result<Vec<ChangeId>> {
     conn.all(
         "SELECT change_id FROM changes WHERE state IN ('merged', 'closed') AND updated_at < :before
          ORDER BY updated_at, change_id",
-        params! { ":before": before },
+        params! { before },
         |row| row.get(0),
     )
 }
 
-/// Why a change may not go; none when it may.
+/// Returns the reason why a change may not be pruned; `None` if it may.
 pub(crate) fn in_the_way(
     conn: &Connection,
     change: &Change,
@@ -165,7 +126,7 @@ pub(crate) fn in_the_way(
     let ids = ids_of(conn, &change.change_id)?;
     let newest: Option<String> = conn.one(
         "SELECT max(events.timestamp) FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value",
-        params! { ":ids": ids },
+        params! { ids },
         |row| row.get(0),
     )?;
     if let Some(newest) = newest.filter(|newest| *newest >= before.to_string()) {
@@ -176,7 +137,7 @@ pub(crate) fn in_the_way(
          WHERE events.event_type = 'work_rejected'
              AND events.id > (SELECT coalesce(max(cursor), 0) FROM evaluators WHERE name = 'review_feedback')
              AND NOT EXISTS (SELECT 1 FROM rejections WHERE rejections.event_id = events.id)",
-        params! { ":ids": ids },
+        params! { ids },
     )?;
     if waits {
         return Ok(Some(
@@ -198,29 +159,29 @@ pub(crate) fn in_the_way(
         ),
     ];
     for (why, sql) in open {
-        if conn.exists(sql, params! { ":id": change.change_id })? {
+        if conn.exists(sql, params! { id: change.change_id })? {
             return Ok(Some(why.to_owned()));
         }
     }
     Ok(None)
 }
 
-/// How much would go.
+/// Returns how much would be removed.
 pub(crate) fn weigh(conn: &Connection, id: &ChangeId) -> Result<Weight> {
     let count = |table: &str| -> Result<i64> {
         let Some((_, sql, _)) = OWNED.iter().find(|(name, _, _)| *name == table) else {
             return Ok(0);
         };
-        conn.one(sql, params! { ":id": id }, |row| row.get(0))
+        conn.one(sql, params! { id }, |row| row.get(0))
     };
     let runs: Vec<(String, String)> = conn.all(
         "SELECT run_id, dir FROM runs WHERE change_id = :id ORDER BY rowid",
-        params! { ":id": id },
+        params! { id },
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     let prompts: Vec<(String, String)> = conn.all(
         "SELECT item_id, prompt FROM shadows WHERE change_id = :id AND prompt IS NOT NULL ORDER BY item_id",
-        params! { ":id": id },
+        params! { id },
         |row| {
             Ok((row.get(0)?, row.get(1)?))
         },
@@ -253,14 +214,14 @@ fn wips(conn: &Connection, ids: &str) -> Result<BTreeSet<String>> {
     let found = conn.all(
         "SELECT events.metadata ->> '$.wip' FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value
          WHERE json_type(events.metadata, '$.wip') = 'text'",
-        params! { ":ids": ids },
+        params! { ids },
         |row| row.get(0),
     )?;
     Ok(found.into_iter().collect())
 }
 
-/// Removes a change that is over with all its rows. `beside` goes after it, on top of what the rows name: until
-/// [`swept`] it is remembered.
+/// Removes a change that has ended, with all its rows. `beside` is removed afterwards, in addition
+/// to what the rows name, and recorded until [`swept`].
 pub(crate) fn prune(
     conn: &Connection,
     change: &Change,
@@ -277,30 +238,20 @@ pub(crate) fn prune(
     )?;
     forget_proposals(conn, id)?;
     for (_, _, delete) in OWNED {
-        conn.execute(delete, params! { ":id": id })?;
+        conn.execute(delete, params! { id })?;
     }
     forget_pull(conn, change, now)?;
     conn.execute(
         "DELETE FROM events WHERE id IN (SELECT value FROM json_each(:ids))",
-        params! { ":ids": events },
+        params! { ids: events },
     )?;
-    conn.execute(
-        "DELETE FROM changes WHERE change_id = :id",
-        params! { ":id": id },
-    )?;
+    conn.execute("DELETE FROM changes WHERE change_id = :id", params! { id })?;
     conn.execute("DELETE FROM counters WHERE name = 'pruning'", &[])?;
     for remnant in weight.remnants.iter().chain(beside) {
         conn.execute(
             "INSERT INTO sweeps (kind, path, repository, proof, change_id, created_at)
              VALUES (:kind, :path, :repository, :proof, :id, :now) ON CONFLICT DO NOTHING",
-            params! {
-                ":kind": remnant.kind,
-                ":path": remnant.path,
-                ":repository": remnant.repository,
-                ":proof": remnant.proof,
-                ":id": id,
-                ":now": now,
-            },
+            params! { id, now; remnant.{ kind, path, repository, proof } },
         )?;
     }
     let summary = format!(
@@ -329,7 +280,7 @@ pub(crate) fn prune(
         runs,
         more,
     };
-    // Of no change: it does not exist any more.
+    // Assigned to no change, since it no longer exists.
     let event = NewEvent::new(pruned, summary)
         .by(actor)
         .on(TargetType::Change, id);
@@ -337,40 +288,43 @@ pub(crate) fn prune(
     Ok(weight)
 }
 
-/// Those whose item goes: proposed again they are refused, since their change is not there. What was done otherwise (a
-/// comment, a rejection) has nothing but its row to say so, which stays.
+/// Removes proposals whose item is deleted: if proposed again they are refused, since their change
+/// does not exist.
+///
+/// For other results (a comment, a rejection) the row is the only record, so it stays.
 fn forget_proposals(conn: &Connection, id: &ChangeId) -> Result<()> {
     conn.run(
         "DELETE FROM proposals WHERE (evaluator, key) IN (
              SELECT w.metadata ->> '$.evaluator', substr(w.idempotency_key, length(w.metadata ->> '$.evaluator') + 2)
              FROM work_items w WHERE w.change_id = :id AND json_type(w.metadata, '$.evaluator') = 'text')",
-        params! { ":id": id },
+        params! { id },
     )
 }
 
-/// What was not done and only told, so long ago: should it be proposed once more, it is told once more.
+/// Removes old proposals that were only reported and not applied. If one is made again, it is
+/// reported again.
 pub(crate) fn forget_told(conn: &Connection, before: Time) -> Result<()> {
     conn.run(
         "DELETE FROM proposals WHERE outcome <> 'done' AND made_at < :before",
-        params! { ":before": before },
+        params! { before },
     )
 }
 
-/// Its pull request stays known, as one that had its turn: the project's rules must not take it over anew.
+/// Keeps the pull request as already handled: the project's rules must not adopt it again.
 fn forget_pull(conn: &Connection, change: &Change, now: Time) -> Result<()> {
     let id = change.change_id.as_str();
     conn.execute(
         "INSERT INTO pruned_pulls (project_id, number, change_id, pruned_at)
          SELECT project_id, number, change_id, :now FROM pulls WHERE change_id = :id
          ON CONFLICT (project_id, number) DO UPDATE SET change_id = excluded.change_id, pruned_at = excluded.pruned_at",
-        params! { ":id": id, ":now": now },
+        params! { id, now },
     )?;
     conn.run(
         "UPDATE pulls SET change_id = NULL, is_judged = 1, next_read = NULL, etag = NULL, marks = '{}', failures = 0,
              description = NULL, issue = NULL,
              trouble = NULL, trouble_kind = NULL, slow_reads = 0, kept_pages = '{}', passed_over = :passed_over
          WHERE change_id = :id",
-        params! { ":id": id, ":passed_over": had_its_turn(id) },
+        params! { id, passed_over: had_its_turn(id) },
     )
 }
 
@@ -378,7 +332,7 @@ fn had_its_turn(change_id: &str) -> String {
     format!("it was {change_id}, which is over and was pruned")
 }
 
-/// Why the rules do not take a pull request over again, when it was that of a change that was pruned.
+/// Returns the reason why the rules do not adopt a pull request again, if its change was pruned.
 pub(crate) fn pruned_pull(
     conn: &Connection,
     project_id: &ProjectId,
@@ -386,13 +340,13 @@ pub(crate) fn pruned_pull(
 ) -> Result<Option<String>> {
     let pruned = conn.optional(
         "SELECT change_id FROM pruned_pulls WHERE project_id = :project_id AND number = :number",
-        params! { ":project_id": project_id, ":number": number },
+        params! { project_id, number },
         |row| row.get::<String>(0),
     )?;
     Ok(pruned.map(|id| had_its_turn(&id)))
 }
 
-/// When a change of this id was pruned.
+/// Returns when a change with this id was pruned.
 pub(crate) fn pruned_at(conn: &Connection, id: &str) -> Result<Option<Time>> {
     let about = super::events_about(conn, TargetType::Change, id, 10)?;
     Ok(about
@@ -402,7 +356,7 @@ pub(crate) fn pruned_at(conn: &Connection, id: &str) -> Result<Option<Time>> {
         .map(|event| event.timestamp))
 }
 
-/// What pruned changes may still have outside of the blackboard.
+/// Returns the objects that pruned changes may still have outside of the blackboard.
 pub(crate) fn sweeps(conn: &Connection) -> Result<Vec<Remnant>> {
     conn.all(
         "SELECT * FROM sweeps ORDER BY created_at, kind, path",
@@ -411,7 +365,7 @@ pub(crate) fn sweeps(conn: &Connection) -> Result<Vec<Remnant>> {
     )
 }
 
-/// They are gone, or not ours to remove.
+/// Forgets remnants that are gone, or are not ours to remove.
 pub(crate) fn swept(conn: &Connection, remnants: &[Remnant]) -> Result<()> {
     for Remnant {
         kind,
@@ -422,30 +376,30 @@ pub(crate) fn swept(conn: &Connection, remnants: &[Remnant]) -> Result<()> {
     {
         conn.execute(
             "DELETE FROM sweeps WHERE kind = :kind AND path = :path AND repository = :repository",
-            params! { ":kind": kind, ":path": path, ":repository": repository },
+            params! { kind, path, repository },
         )?;
     }
     Ok(())
 }
 
-/// Whether any change has this worktree.
+/// True if any change uses this worktree.
 pub(crate) fn worktree_is_used(conn: &Connection, worktree: &str) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM changes WHERE worktree = :worktree",
-        params! { ":worktree": worktree },
+        params! { worktree },
     )
 }
 
-/// Whether another change, live or only not to be pruned yet, has this worktree too.
+/// True if another change, live or not yet pruned, uses this worktree too.
 pub(crate) fn worktree_is_shared(conn: &Connection, change: &Change) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM changes WHERE worktree = :worktree AND change_id <> :id",
-        params! { ":worktree": change.worktree, ":id": change.change_id },
+        params! { worktree: change.worktree, id: change.change_id },
     )
 }
 
-/// The ids of its events as JSON: also of those that were appended by hand about it, its items and its runs without
-/// naming it, and of what was said about them.
+/// Returns the ids of its events as JSON, including events that were appended by hand about it, its
+/// items and its runs without naming it, and events about those.
 fn ids_of(conn: &Connection, id: &ChangeId) -> Result<String> {
     let ids: String = conn.one(
         "SELECT coalesce(json_group_array(id), '[]') FROM (
@@ -463,7 +417,7 @@ fn ids_of(conn: &Connection, id: &ChangeId) -> Result<String> {
              SELECT events.id FROM runs CROSS JOIN events
                  ON events.target_type = 'run' AND events.target_id = runs.run_id
              WHERE runs.change_id = :id AND events.change_id IS NULL)",
-        params! { ":id": id },
+        params! { id },
         |row| row.get(0),
     )?;
     conn.one(
@@ -473,12 +427,12 @@ fn ids_of(conn: &Connection, id: &ChangeId) -> Result<String> {
              SELECT events.id FROM json_each(:ids) CROSS JOIN events
                  ON events.target_type = 'event' AND events.target_id = CAST(json_each.value AS TEXT)
              WHERE events.change_id IS NULL)",
-        params! { ":ids": ids },
+        params! { ids },
         |row| row.get(0),
     )
 }
 
-/// The change, if it is still there.
+/// Returns the change, if it still exists.
 pub(crate) fn still_there(conn: &Connection, id: &ChangeId) -> Result<Option<Change>> {
     match changes::change(conn, id) {
         Err(super::BoardError::NotFound { .. }) => Ok(None),

@@ -8,31 +8,35 @@ use crate::blackboard::operator::operator_actions;
 use crate::blackboard::sql::{Connection, params};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
-use crate::event::{Event, EventType, NewEvent, TargetType, body};
+use crate::event::body::{self, SkipCode};
+use crate::event::{Event, EventType, NewEvent, TargetType};
 use crate::sanitize;
 use crate::state::Trigger;
-use crate::work::{ItemId, NewRejection, Rejection, RejectionEnd, RejectionState};
+use crate::text::short_sha;
+use crate::work::{ItemId, Rejection, RejectionEnd, RejectionState};
 
 /// Rejects a change: appends the event and adds its row. Returns the event's id.
 ///
-/// A change that waits for a person continues if a person rejects it; for one that is over, only the reason is recorded.
+/// A change that waits for a person continues if a person rejects it; for an ended change, only the reason is recorded.
 pub(crate) fn reject_change(
     conn: &Connection,
     id: &ChangeId,
-    new: &NewRejection,
+    by: &str,
+    summary: &str,
+    rejected: &body::WorkRejected,
     now: Time,
 ) -> Result<i64> {
-    let mut event = NewEvent::about(id, new.rejected.clone(), &new.summary).by(&new.by);
-    if let Some(item) = &new.ends_item {
-        event = event.on(TargetType::WorkItem, item);
+    let mut event = NewEvent::about(id, rejected.clone(), summary).by(by);
+    if let Some(review) = &rejected.item_id {
+        event = event.on(TargetType::WorkItem, review);
     }
     let event_id = super::append(conn, &event, now)?;
     let change = super::change(conn, id)?;
-    add_rejection(conn, change, (event_id, &new.by), &new.rejected, now)?;
+    add_rejection(conn, change, (event_id, by), rejected, now)?;
     Ok(event_id)
 }
 
-/// What came of one event.
+/// Result of taking in one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TakenIn {
     Pending,
@@ -51,7 +55,7 @@ pub(crate) fn take_in(
     for event_type in types {
         events.extend(conn.all(
             "SELECT * FROM events WHERE event_type = :event_type AND id > :cursor ORDER BY id",
-            params! { ":event_type": event_type, ":cursor": cursor },
+            params! { event_type, cursor },
             from_row::event,
         )?);
     }
@@ -63,17 +67,18 @@ pub(crate) fn take_in(
         if was_taken_in(conn, event)? {
             continue;
         }
-        match apart(conn, || take_in_one(conn, event, now))? {
-            Ok(one) => taken.extend(one),
-            // It can't be taken back, and would stand in the way of all that come after it.
-            Err(error) => taken.push(skip(
+        // An event that fails cannot be withdrawn, and would block all later ones: it is skipped.
+        let skip_it = |error: BoardError| {
+            skip(
                 conn,
                 (event.event_type, event.id),
                 event.change_id.as_ref(),
-                &sanitize::chain(&error),
+                (SkipCode::EventFailed, &sanitize::chain(&error)),
                 now,
-            )?),
-        }
+            )
+            .map(Some)
+        };
+        taken.extend(apart(conn, || take_in_one(conn, event, now), skip_it)?);
     }
     Ok((newest, taken))
 }
@@ -96,7 +101,7 @@ fn was_taken_in(conn: &Connection, event: &Event) -> Result<bool> {
         "SELECT 1 FROM rejections WHERE event_id = :id
          UNION ALL
          SELECT 1 FROM events WHERE target_type = 'event' AND target_id = CAST(:id AS TEXT) AND actor_id = 'remand'",
-        params! { ":id": event.id },
+        params! { id: event.id },
     )
 }
 
@@ -117,7 +122,7 @@ fn add_rejection(
     now: Time,
 ) -> Result<TakenIn> {
     let by_person = begins_round(rejected, actor);
-    // Not while its pull request cannot be read: then it goes on with everything that waits once it can be.
+    // Not while its pull request cannot be read: it continues with everything that is pending once it can.
     let answers_escalation = by_person
         && change.state == State::Escalated
         && !escalate::is_unreadable(conn, &change.change_id)?;
@@ -131,36 +136,32 @@ fn add_rejection(
         let reason = "the PR was closed".to_owned();
         (
             RejectionState::Skipped,
-            Some((RejectionEnd::PrClosed, reason)),
+            Some((RejectionEnd::PrClosed, SkipCode::PrClosed, reason)),
         )
     } else if change.state.is_over() {
         let reason = format!("{id} is {}", change.state);
         (
             RejectionState::Skipped,
-            Some((RejectionEnd::ChangeOver, reason)),
+            Some((RejectionEnd::ChangeOver, SkipCode::ChangeOver, reason)),
         )
     } else if change.state == State::Escalated {
         let reason = format!("{id} waits for a person");
         (
             RejectionState::Escalated,
-            Some((RejectionEnd::NeedsPerson, reason)),
+            Some((RejectionEnd::NeedsPerson, SkipCode::WaitsForPerson, reason)),
         )
     } else {
         (RejectionState::Pending, None)
     };
-    let (ended_by, reason) = ended.unzip();
+    let ended_by = ended.as_ref().map(|(ended_by, ..)| *ended_by);
+    let reason = ended.as_ref().map(|(.., reason)| reason);
     let rejection_id = from_row::next_id(conn, "j")?;
     conn.execute(
         "INSERT INTO rejections (rejection_id, event_id, change_id, state, by_person, ended_by, reason)
          VALUES (:rejection_id, :event_id, :change_id, :state, :by_person, :ended_by, :reason)",
         params! {
-            ":rejection_id": rejection_id,
-            ":event_id": event_id,
-            ":change_id": change.change_id,
-            ":state": state,
-            ":by_person": by_person,
-            ":ended_by": ended_by,
-            ":reason": reason,
+            rejection_id, event_id, state, by_person, ended_by, reason,
+            change_id: change.change_id,
         },
     )?;
     if rejected.supersedes {
@@ -169,10 +170,10 @@ fn add_rejection(
         supersede_older(conn, &change.change_id, to.min(event_id - 1), &rejection_id)?;
     }
     let event = (EventType::WorkRejected, event_id);
-    match reason {
-        Some(reason) => skip(conn, event, Some(&change.change_id), &reason, now),
-        None => Ok(TakenIn::Pending),
-    }
+    let Some((_, code, reason)) = ended else {
+        return Ok(TakenIn::Pending);
+    };
+    skip(conn, event, Some(&change.change_id), (code, &reason), now)
 }
 
 /// A person's answer to an escalation: everything that waited for it is pending again, for one fix.
@@ -182,8 +183,8 @@ pub(super) fn go_on(conn: &Connection, change: &Change, actor: &str, now: Time) 
     operator_actions::go_on_with_review(conn, id, actor, now)
 }
 
-/// A person's feedback begins a round of fixes; that of a reviewing agent, or of another program, goes on with the one
-/// under way. Whoever types an event by hand and names nobody is a person.
+/// True if the feedback starts a new round of fixes: that of a person does; that of a reviewing agent or of another
+/// program continues the current round. An event typed by hand without an actor is a person's.
 fn begins_round(rejected: &body::WorkRejected, actor: &str) -> bool {
     rejected.begins_round.unwrap_or(actor == "operator")
 }
@@ -195,7 +196,8 @@ fn take_in_approval(conn: &Connection, event: &Event, now: Time) -> Result<Taken
     let approval = (event.event_type, event.id);
     if change.state.is_over() {
         let reason = format!("{} is {}", change.change_id, change.state);
-        return skip(conn, approval, Some(&change.change_id), &reason, now);
+        let why = (SkipCode::ChangeOver, reason.as_str());
+        return skip(conn, approval, Some(&change.change_id), why, now);
     }
     let head = event
         .body::<body::WorkApproved>()
@@ -203,20 +205,22 @@ fn take_in_approval(conn: &Connection, event: &Event, now: Time) -> Result<Taken
     if let Some(head) = head.filter(|head| !head.is_empty() && !change.head.starts_with(head)) {
         let reason = format!(
             "it approves {}, but {} is at {}",
-            changes::short(&head),
+            short_sha(&head),
             change.change_id,
-            changes::short(&change.head)
+            short_sha(&change.head)
         );
-        return skip(conn, approval, Some(&change.change_id), &reason, now);
+        let why = (SkipCode::OtherHead, reason.as_str());
+        return skip(conn, approval, Some(&change.change_id), why, now);
     }
-    // An approval ends what was said before it. Rejections have their rows as soon as they are written, so that newer ones
-    // may be there already.
+    // An approval ends the rejections before it. Rejections have their rows as soon as they are written, so newer ones
+    // may exist already.
     let newer = pending_after(conn, &change.change_id, event.id)?;
     super::approve_by_person(conn, &change.change_id, &event.actor_id, now)?;
     for rejection_id in &newer {
         conn.execute(
-            "UPDATE rejections SET state = 'pending', reason = NULL WHERE rejection_id = :id AND state = 'skipped'",
-            params! { ":id": rejection_id },
+            "UPDATE rejections SET state = 'pending', reason = NULL, ended_by = NULL
+             WHERE rejection_id = :id AND state = 'skipped'",
+            params! { id: rejection_id },
         )?;
     }
     let done = NewEvent::about(
@@ -259,27 +263,27 @@ fn target(conn: &Connection, event: &Event) -> Result<Option<Change>> {
 fn pending_after(conn: &Connection, id: &ChangeId, event_id: i64) -> Result<Vec<String>> {
     conn.all(
         "SELECT rejection_id FROM rejections WHERE change_id = :id AND state = 'pending' AND event_id > :event_id",
-        params! { ":id": id, ":event_id": event_id },
+        params! { id, event_id },
         |row| row.get(0),
     )
 }
 
 fn skip_unknown(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
     let reason = format!("{} `{}` is not known", event.target_type, event.target_id);
-    skip(conn, (event.event_type, event.id), None, &reason, now)
+    let why = (SkipCode::UnknownTarget, reason.as_str());
+    skip(conn, (event.event_type, event.id), None, why, now)
 }
 
 fn skip(
     conn: &Connection,
     (event_type, event_id): (EventType, i64),
     change_id: Option<&ChangeId>,
-    reason: &str,
+    (code, reason): (SkipCode, &str),
     now: Time,
 ) -> Result<TakenIn> {
     let skipped = body::Skipped {
-        reason: reason.to_owned(),
         event_id: Some(event_id),
-        ..Default::default()
+        ..body::Skipped::because(code, reason)
     };
     let summary = format!("{event_type} of event {event_id} made no work: {reason}");
     let skipped = NewEvent::new(skipped, summary)
@@ -293,7 +297,7 @@ fn supersede_older(conn: &Connection, change_id: &ChangeId, to: i64, by: &str) -
     conn.run(
         "UPDATE rejections SET state = 'superseded', ended_by = 'superseded', reason = :reason
          WHERE change_id = :change_id AND event_id <= :to AND state IN ('pending', 'escalated')",
-        params! { ":reason": format!("superseded by {by}"), ":change_id": change_id, ":to": to },
+        params! { reason: format!("superseded by {by}"), change_id, to },
     )
 }
 
@@ -314,19 +318,19 @@ pub(crate) fn rejections_of(
 ) -> Result<Vec<Rejection>> {
     conn.all(
         from_row::select_rejections!("WHERE j.change_id = :change_id AND (:state IS NULL OR j.state = :state) ORDER BY j.event_id"),
-        params! { ":change_id": id, ":state": state },
+        params! { change_id: id, state },
         from_row::rejection,
     )
 }
 
-/// What waits for a fix or a person and is not from our own review, oldest first.
+/// Returns the rejections that wait for a fix or a person and are not from our own review, oldest first.
 pub(super) fn waiting_from_outside(conn: &Connection, id: &ChangeId) -> Result<Vec<Rejection>> {
     conn.all(
         from_row::select_rejections!(
             "WHERE j.change_id = :change_id AND j.state IN ('pending', 'escalated')
                  AND (e.actor_id <> 'remand' OR j.by_person) ORDER BY j.event_id"
         ),
-        params! { ":change_id": id },
+        params! { change_id: id },
         from_row::rejection,
     )
 }
@@ -335,12 +339,12 @@ pub(super) fn waiting_from_outside(conn: &Connection, id: &ChangeId) -> Result<V
 pub(crate) fn rejections_in(conn: &Connection, item_id: &ItemId) -> Result<Vec<Rejection>> {
     conn.all(
         from_row::select_rejections!("WHERE j.item_id = :item_id ORDER BY j.event_id"),
-        params! { ":item_id": item_id },
+        params! { item_id },
         from_row::rejection,
     )
 }
 
-/// What is pending or in a fix ends in another way, with the reason.
+/// Ends the rejections that are pending or in a fix, with the reason.
 pub(super) fn settle_open(
     conn: &Connection,
     change_id: &ChangeId,
@@ -350,7 +354,7 @@ pub(super) fn settle_open(
     conn.run(
         "UPDATE rejections SET state = :to, ended_by = :ended_by, reason = :reason
          WHERE change_id = :change_id AND state IN ('pending', 'in_fix')",
-        params! { ":to": to, ":ended_by": ended_by, ":reason": reason, ":change_id": change_id },
+        params! { to, ended_by, reason, change_id },
     )
 }
 
@@ -359,11 +363,11 @@ pub(super) fn settle_fix(conn: &Connection, item_id: &ItemId, reason: &str) -> R
     conn.run(
         "UPDATE rejections SET state = 'skipped', ended_by = 'not_runnable', reason = :reason
          WHERE item_id = :item_id AND state = 'in_fix'",
-        params! { ":reason": reason, ":item_id": item_id },
+        params! { reason, item_id },
     )
 }
 
-/// A person ended it: what is pending, in a fix, or was waiting for that person is answered by it.
+/// A person ended the change: rejections that are pending, in a fix or waiting for a person are answered by that.
 pub(super) fn settle_all(
     conn: &Connection,
     change_id: &ChangeId,
@@ -372,7 +376,7 @@ pub(super) fn settle_all(
     conn.run(
         "UPDATE rejections SET state = 'skipped', ended_by = :ended_by, reason = :reason
          WHERE change_id = :change_id AND state IN ('pending', 'in_fix', 'escalated')",
-        params! { ":ended_by": ended_by, ":reason": reason, ":change_id": change_id },
+        params! { ended_by, reason, change_id },
     )
 }
 
@@ -387,7 +391,7 @@ pub(super) fn reopen_escalated(
         "UPDATE rejections SET state = CASE WHEN item_id IS NULL THEN 'pending' ELSE 'in_fix' END,
              reason = NULL, ended_by = NULL
          WHERE change_id = :change_id AND state = 'escalated' AND (item_id IS NULL OR item_id = :item_id)",
-        params! { ":change_id": change_id, ":item_id": item_id },
+        params! { change_id, item_id },
     )
 }
 
@@ -404,7 +408,7 @@ pub(super) fn items_of_ended(
     Ok(ended.filter_map(|one| one.item_id).collect())
 }
 
-/// What ended so did not end for good: it is in the fix that is opened again, or waits for the next.
+/// Takes up rejections that ended in this way: they are in the reopened fix, or wait for the next one.
 pub(super) fn take_up_again(
     conn: &Connection,
     change_id: &ChangeId,
@@ -415,16 +419,16 @@ pub(super) fn take_up_again(
         "UPDATE rejections SET state = CASE WHEN item_id = :fix THEN 'in_fix' ELSE 'pending' END,
              item_id = CASE WHEN item_id = :fix THEN item_id END, reason = NULL, ended_by = NULL
          WHERE change_id = :change_id AND state = :state AND (:ended_by IS NULL OR ended_by = :ended_by)",
-        params! { ":fix": fix, ":change_id": change_id, ":state": state, ":ended_by": ended_by },
+        params! { fix, change_id, state, ended_by },
     )
 }
 
-/// What ended with its pull request waits for a person as it did before.
+/// Makes rejections that ended with their pull request wait for a person again.
 pub(super) fn wait_again(conn: &Connection, change_id: &ChangeId, reason: &str) -> Result<()> {
     conn.run(
         "UPDATE rejections SET state = 'escalated', ended_by = 'needs_person', reason = :reason
          WHERE change_id = :change_id AND state = 'skipped' AND ended_by = 'pr_closed'",
-        params! { ":reason": reason, ":change_id": change_id },
+        params! { reason, change_id },
     )
 }
 
@@ -437,9 +441,9 @@ pub(super) fn answer_by_push(conn: &Connection, change_id: &ChangeId, left: Stat
              AND (:all OR (by_person = 0 AND NOT EXISTS (
                  SELECT 1 FROM rejections twin WHERE twin.item_id = rejections.item_id AND twin.by_person = 1)))",
         params! {
-            ":change_id": change_id,
-            ":reason": "somebody pushed while the PR was closed",
-            ":all": left == State::Escalated,
+            change_id,
+            reason: "somebody pushed while the PR was closed",
+            all: left == State::Escalated,
         },
     )
 }
@@ -462,10 +466,10 @@ pub(super) fn reopen_for_rejection(
     Ok(change.clone())
 }
 
-/// Whether an event of these types waits behind the cursor: the question of a quiet tick.
+/// True if an event of this type is newer than the cursor: the probe of a quiet tick.
 pub(crate) fn any_since(conn: &Connection, event_type: EventType, cursor: i64) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM events WHERE event_type = :event_type AND id > :cursor LIMIT 1",
-        params! { ":event_type": event_type, ":cursor": cursor },
+        params! { event_type, cursor },
     )
 }

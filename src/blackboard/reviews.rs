@@ -3,14 +3,14 @@
 use serde::Serialize;
 
 use super::{Result, from_row};
-use crate::blackboard::sql::{self, Connection, Json, Row, params};
+use crate::blackboard::sql::{self, Connection, Json, Row, columns, params};
 use crate::blackboard::work::finish::ReviewDone;
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
 use crate::finding::{Finding, FindingId, Outcome, Resolution, ReviewId, Verdict};
 use crate::work::ItemId;
 
-/// A review as it is stored.
+/// Review as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct PastReview {
     pub(crate) review_id: ReviewId,
@@ -26,12 +26,12 @@ pub(crate) struct PastReview {
     pub(crate) summary: Option<String>,
     pub(crate) body: String,
     pub(crate) files: serde_json::Value,
-    /// Fingerprints of the findings that kept the change from being approved.
+    /// Fingerprints of the findings that prevented approval.
     pub(crate) blocking: Vec<String>,
     pub(crate) created_at: Time,
 }
 
-/// A finding as it is stored.
+/// Finding as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct OpenFinding {
     pub(crate) finding_id: FindingId,
@@ -39,12 +39,12 @@ pub(crate) struct OpenFinding {
     pub(crate) finding: Finding,
     pub(crate) outcome: Outcome,
     pub(crate) note: Option<String>,
-    /// Why it is resolved.
+    /// Reason why it is resolved.
     pub(crate) resolution: Option<Resolution>,
 }
 
 impl OpenFinding {
-    /// The finding with its id, as it is given to others.
+    /// Returns the finding with its id, as it is passed to other modules.
     pub(crate) fn into_finding(self) -> Finding {
         Finding {
             id: Some(self.finding_id),
@@ -53,8 +53,9 @@ impl OpenFinding {
     }
 }
 
-/// Stores a review with its findings; returns its id and the findings with their ids. An item has one review: the
-/// next try takes the place of one that was unclear.
+/// Stores a review with its findings. Returns its id and the findings with their ids.
+///
+/// An item has one review: the next attempt replaces an unclear one.
 pub(super) fn insert_review(
     conn: &Connection,
     change: &Change,
@@ -80,29 +81,19 @@ pub(super) fn insert_review(
          WHERE reviews.verdict = 'unclear'
          RETURNING review_id",
         params! {
-            ":review_id": review_id,
-            ":change_id": change.change_id,
-            ":item_id": item_id,
-            ":cycle": change.budget.fix_cycle,
-            ":head": done.head,
-            ":base": done.base,
-            ":tree": done.tree,
-            ":files": Json(&done.files),
-            ":lines": done.lines,
-            ":verdict": done.verdict,
-            ":raw_verdict": done.raw_verdict,
-            ":dialect": done.dialect,
-            ":reason": done.reason,
-            ":summary": done.summary,
-            ":body": done.body,
-            ":blocking": Json(&blocking),
-            ":agent": done.agent,
-            ":model": done.model,
-            ":now": now,
+            review_id, item_id, now,
+            change_id: change.change_id,
+            cycle: change.budget.fix_cycle,
+            files: Json(&done.files),
+            blocking: Json(&blocking);
+            done.{
+                head, base, tree, lines, verdict, raw_verdict, dialect, reason, summary, body,
+                agent, model,
+            }
         },
         |row| row.get(0),
     )?;
-    // What was not clear enough for a verdict is not clear enough for the ledger.
+    // Findings that are not clear enough for a verdict are not clear enough for the ledger.
     let clear = done
         .findings
         .iter()
@@ -123,7 +114,7 @@ fn upsert_finding(
 ) -> Result<()> {
     let known: Option<String> = conn.optional(
         "SELECT finding_id FROM findings WHERE change_id = :change_id AND fingerprint = :fingerprint",
-        params! { ":change_id": change_id, ":fingerprint": finding.fingerprint() },
+        params! { change_id, fingerprint: finding.fingerprint() },
         |row| row.get(0),
     )?;
     let finding_id = match known {
@@ -139,25 +130,17 @@ fn upsert_finding(
              line_end = :line_end, title = :title, text = :text, failure = :failure, suggestion = :suggestion, last_review = :review_id, resolution = NULL,
              outcome = CASE WHEN outcome = 'waived' THEN 'waived' ELSE 'open' END",
         params! {
-            ":finding_id": finding_id,
-            ":change_id": change_id,
-            ":fingerprint": finding.fingerprint(),
-            ":severity": finding.severity,
-            ":category": finding.category,
-            ":path": finding.path,
-            ":line": finding.line,
-            ":line_end": finding.line_end,
-            ":title": finding.title,
-            ":failure": finding.failure,
-            ":raised_by": finding.raised_by,
-            ":text": finding.text,
-            ":suggestion": finding.suggestion,
-            ":review_id": review_id,
+            finding_id, change_id, review_id,
+            fingerprint: finding.fingerprint();
+            finding.{
+                severity, category, path, line, line_end, title, failure, raised_by, text,
+                suggestion,
+            }
         },
     )
 }
 
-/// Findings of earlier reviews become what was decided about them; the rest stays as it is.
+/// Updates findings of earlier reviews with the decisions about them. Others stay as they are.
 fn settle_earlier(
     conn: &Connection,
     change_id: &ChangeId,
@@ -201,23 +184,23 @@ fn store_outcome(
     conn.run(
         "UPDATE findings SET outcome = :outcome, resolution = :resolution, note = coalesce(:note, note)
          WHERE finding_id = :id",
-        params! { ":outcome": outcome, ":resolution": resolution, ":note": note, ":id": id },
+        params! { outcome, resolution, note, id },
     )
 }
 
-/// Findings that still ask for something: open, or answered and not yet judged.
+/// Returns the findings that still need action: open, or answered and not yet judged.
 pub(crate) fn open_findings(conn: &Connection, change_id: &ChangeId) -> Result<Vec<OpenFinding>> {
     findings(conn, change_id, &Which::Open)
 }
 
-/// The head at which each finding of a change was last raised.
+/// Returns the head at which each finding of a change was last raised.
 pub(crate) fn heads_of_findings(
     conn: &Connection,
     change_id: &ChangeId,
 ) -> Result<Vec<(FindingId, String)>> {
     conn.all(
         "SELECT finding_id, head FROM findings JOIN reviews ON review_id = last_review WHERE findings.change_id = :id",
-        params! { ":id": change_id },
+        params! { id: change_id },
         |row| {
             Ok((row.get(0)?, row.get(1)?))
         },
@@ -228,7 +211,7 @@ pub(crate) fn finding_list(conn: &Connection, change_id: &ChangeId) -> Result<Ve
     findings(conn, change_id, &Which::All)
 }
 
-/// Which findings of a change.
+/// Selection of findings of a change.
 enum Which<'a> {
     Of(&'a ReviewId),
     NotOf(&'a ReviewId),
@@ -259,31 +242,29 @@ fn findings(
             "",
         ),
     };
-    let mut found: Vec<OpenFinding> = conn.all(
-        sql,
-        params! { ":id": change_id, ":review": review },
-        finding_row,
-    )?;
+    let mut found: Vec<OpenFinding> =
+        conn.all(sql, params! { id: change_id, review }, finding_row)?;
     found.sort_by_key(|f| (f.finding_id.as_str().len(), f.finding_id.clone()));
     Ok(found)
 }
 
-/// All reviews of a change, oldest first.
+/// Returns all reviews of a change, oldest first.
 pub(crate) fn reviews_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<PastReview>> {
     conn.all(
         "SELECT * FROM reviews WHERE change_id = :id ORDER BY length(review_id), review_id",
-        params! { ":id": change_id },
+        params! { id: change_id },
         review_row,
     )
 }
 
-/// The reviews that count for "no progress": those since a person last spoke.
+/// Returns the reviews that count for detecting missing progress: those since a person's last
+/// decision.
 pub(crate) fn history(conn: &Connection, change_id: &ChangeId) -> Result<Vec<PastReview>> {
     conn.all(
         "SELECT reviews.* FROM reviews JOIN changes USING (change_id)
          WHERE change_id = :id AND (progress_since IS NULL OR reviews.created_at > progress_since)
          ORDER BY length(review_id), review_id",
-        params! { ":id": change_id },
+        params! { id: change_id },
         review_row,
     )
 }
@@ -292,7 +273,7 @@ pub(crate) fn last_review(conn: &Connection, change_id: &ChangeId) -> Result<Opt
     Ok(reviews_of(conn, change_id)?.pop())
 }
 
-/// A clear verdict on this head against this base: such a head is not reviewed again.
+/// Returns a clear verdict on this head against this base. Such a head is not reviewed again.
 pub(crate) fn review_of_head(
     conn: &Connection,
     change_id: &ChangeId,
@@ -303,50 +284,26 @@ pub(crate) fn review_of_head(
              AND NOT EXISTS (SELECT 1 FROM events WHERE events.change_id = :id AND event_type = 'pr_changed'
                  AND metadata ->> 'what' = 'retargeted' AND timestamp >= reviews.created_at)
          ORDER BY length(review_id) DESC, review_id DESC LIMIT 1",
-        params! { ":id": change_id, ":head": head },
+        params! { id: change_id, head },
         review_row,
     )
 }
 
 pub(super) fn review_row(row: &Row<'_>) -> sql::Result<PastReview> {
-    Ok(PastReview {
-        review_id: row.get("review_id")?,
-        item_id: row.get("item_id")?,
-        cycle: row.get("cycle")?,
-        head: row.get("head")?,
-        base: row.get("base")?,
-        tree: row.get("tree")?,
-        verdict: row.get("verdict")?,
-        raw_verdict: row.get("raw_verdict")?,
-        dialect: row.get("dialect")?,
-        reason: row.get("reason")?,
-        summary: row.get("summary")?,
-        body: row.get("body")?,
-        files: row.get("files")?,
+    Ok(columns! { row => PastReview {
+        review_id, item_id, cycle, head, base, tree, verdict, raw_verdict, dialect, reason, summary,
+        body, files, created_at,
         blocking: row.get::<Json<_>>("blocking")?.0,
-        created_at: row.get("created_at")?,
-    })
+    } })
 }
 
 pub(super) fn finding_row(row: &Row<'_>) -> sql::Result<OpenFinding> {
-    Ok(OpenFinding {
-        finding_id: row.get("finding_id")?,
-        finding: Finding {
-            severity: row.get("severity")?,
-            category: row.get("category")?,
-            path: row.get("path")?,
-            line: row.get("line")?,
-            text: row.get("text")?,
-            suggestion: row.get("suggestion")?,
-            line_end: row.get("line_end")?,
-            title: row.get("title")?,
-            failure: row.get("failure")?,
-            raised_by: row.get("raised_by")?,
-            first_review: row.get("first_review")?,
+    Ok(columns! { row => OpenFinding {
+        finding_id, outcome, note, resolution,
+        finding: columns! { row => Finding {
+            severity, category, path, line, text, suggestion, line_end, title, failure, raised_by,
+            first_review;
             ..Finding::default()
-        },
-        outcome: row.get("outcome")?,
-        note: row.get("note")?,
-        resolution: row.get("resolution")?,
-    })
+        } },
+    } })
 }

@@ -1,5 +1,6 @@
-//! `remand approve`
+//! `remand approve`: approves a change.
 
+use crate::text::short_sha;
 use std::path::Path;
 
 use anyhow::Result;
@@ -10,7 +11,7 @@ use crate::blackboard as bb;
 use crate::change::Change;
 use crate::cli::frame::context::{CommandContext, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::view::print_change::{short, told};
+use crate::cli::view::print_change::told;
 use crate::work::Status;
 
 /// Approve a change, whatever is still open in it
@@ -37,7 +38,8 @@ pub(crate) fn approve(args: &ApproveArgs, ctx: &mut CommandContext) -> Result<Ex
     told(ctx, &id, "is approved")
 }
 
-/// An approval is of a head that the loop knows. What an agent commits while it runs is put back when its run is ended.
+/// Refuses to approve a head that the loop does not know. Commits that an agent makes during its
+/// run are reset when the run ends.
 pub(crate) fn refuse_moved(ctx: &CommandContext, change: &Change) -> Result<()> {
     let id = &change.change_id;
     let items = ctx.read(|conn| bb::items_of(conn, id))?;
@@ -49,18 +51,18 @@ pub(crate) fn refuse_moved(ctx: &CommandContext, change: &Change) -> Result<()> 
     };
     let what = format!(
         "{id} is at {}, but {} has moved to {}",
-        short(&change.head),
+        short_sha(&change.head),
         change.branch,
-        short(&head)
+        short_sha(&head)
     );
     let hint = format!(
         "{}, then approve it when it is reviewed",
         change.submit_advice()
     );
-    Err(CommandError::new(what).hint(hint).into())
+    CommandError::new(what).hint(hint).fail()
 }
 
-/// Where the branch is now, if not where it was judged. Nothing when it can't be seen.
+/// Current head of the branch if it differs from the judged one; `None` if it cannot be read.
 pub(crate) fn moved_to(ctx: &CommandContext, change: &Change) -> Result<Option<String>> {
     let git = ctx.git(&ctx.settings()?);
     let head = wait(async {

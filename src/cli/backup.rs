@@ -1,4 +1,4 @@
-//! `remand backup`: a copy of the blackboard, made while everything goes on.
+//! `remand backup`: copies the blackboard while it is in use.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -16,12 +16,13 @@ use serde::Serialize;
 use crate::blackboard::{self as bb, Progress, Violation};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::ui::{Line, TextStyle, Ui};
+use crate::cli::frame::ui::{Line, Ui};
 use crate::failpoint::crash_point;
 use crate::human_time::span;
+use crate::text::bytes;
 use crate::{daemon, wake};
 
-/// A backup that takes longer says how far it is, this often.
+/// Interval between progress messages of a backup that takes longer.
 const TELL: Duration = Duration::from_secs(1);
 
 /// Copy the blackboard into a file, while the daemon goes on
@@ -56,11 +57,8 @@ pub(crate) fn backup(args: &BackupArgs, ctx: &mut CommandContext) -> Result<Exit
     let begun = Instant::now();
     let blackboard = ctx.settings()?.blackboard;
     if !blackboard.is_file() {
-        return Err(CommandError::not_found(format!(
-            "there is no blackboard {}",
-            blackboard.display()
-        ))
-        .into());
+        return CommandError::not_found(format!("there is no blackboard {}", blackboard.display()))
+            .fail();
     }
     let target = Target::at(&args.file, &blackboard, args.force)?;
     target.is_quiet()?;
@@ -72,63 +70,42 @@ pub(crate) fn backup(args: &BackupArgs, ctx: &mut CommandContext) -> Result<Exit
             tell(&mut ctx.out, progress);
         }
     });
-    // With the part it goes away, whatever it was.
+    // On any error, dropping `part` removes the incomplete copy.
     let copied = copied.with_context(|| format!("no backup was made: {}", args.file.display()))?;
     crash_point!("backup.copied");
-    // Somebody may have come by while it was copied.
+    // The file may have been opened while the copy was made.
     target.is_quiet()?;
-    let bytes = part
+    let length = part
         .become_file(&target)
         .with_context(|| format!("cannot write {}", target.file.display()))?;
     crash_point!("backup.named");
     let shown = BackupReport {
         file: target.file,
-        bytes,
+        bytes: length,
         pages: copied.pages,
         events: copied.events,
         elapsed_ms: begun.elapsed().as_millis(),
         violations: copied.violations,
     };
     if !shown.violations.is_empty() {
-        ctx.out.note(
-            Line::default()
-                .piece(TextStyle::Notice, "warning:")
-                .plain(" the blackboard, and so its copy, is not as it should be: ")
-                .command("remand check"),
-        )?;
+        let what = "the blackboard, and so its copy, is not as it should be: `remand check`";
+        ctx.out.warning(what)?;
     }
-    if ctx.out.is_json() {
-        ctx.out.json(&shown)?;
-    } else {
-        ctx.out.line(
-            Line::default()
-                .strong(shown.file.display().to_string())
-                .plain(format!(
-                    ": {} events, {}, in {}",
-                    shown.events,
-                    size(shown.bytes),
-                    span(begun.elapsed())
-                )),
-        )?;
-    }
-    Ok(ExitCode::Done)
+    ctx.show(&shown, |ctx, shown| {
+        let (size, time) = (bytes(shown.bytes), span(begun.elapsed()));
+        let text = format!(": {} events, {size}, in {time}", shown.events);
+        let line = Line::new().strong(shown.file.display()).plain(text);
+        Ok(ctx.out.line(line)?)
+    })
 }
 
 fn tell(out: &mut Ui, progress: Progress) {
     let percent = progress.done.saturating_mul(100) / progress.of.max(1);
-    // Whoever does not listen is no reason to stop.
-    drop(out.note(Line::default().faint(format!("{percent} % of {} pages", progress.of))));
+    // A backup must not fail because its progress cannot be printed.
+    drop(out.note(Line::new().faint(format!("{percent} % of {} pages", progress.of))));
 }
 
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        0..=9_999 => format!("{bytes} bytes"),
-        10_000..=9_999_999 => format!("{} kB", bytes / 1_000),
-        _ => format!("{} MB", bytes / 1_000_000),
-    }
-}
-
-/// Where the copy goes.
+/// Destination of the copy.
 struct Target {
     file: PathBuf,
     part: PathBuf,
@@ -139,40 +116,38 @@ impl Target {
     fn at(file: &Path, blackboard: &Path, force: bool) -> Result<Self> {
         let shown = file.display();
         if file.is_dir() {
-            return Err(CommandError::usage(format!("{shown} is a folder"))
+            return CommandError::usage(format!("{shown} is a folder"))
                 .hint("name a file in it")
-                .into());
+                .fail();
         }
         let is_there = file.symlink_metadata().is_ok();
-        // A copy goes to where a symlink leads, and not into its place.
+        // The copy replaces the target of a symlink, not the symlink itself.
         let file = match file.canonicalize() {
             Ok(real) => real,
             Err(_) if is_there => {
-                return Err(
-                    CommandError::new(format!("{shown} is a symlink that leads nowhere")).into(),
-                );
+                return CommandError::new(format!("{shown} is a symlink that leads nowhere"))
+                    .fail();
             }
             Err(_) => std::path::absolute(file).with_context(|| format!("cannot find {shown}"))?,
         };
         if parts_of(blackboard).iter().any(|part| is_same(part, &file)) {
-            return Err(
-                CommandError::usage(format!("{shown} is the blackboard itself"))
-                    .hint("name another file")
-                    .into(),
-            );
+            return CommandError::usage(format!("{shown} is the blackboard itself"))
+                .hint("name another file")
+                .fail();
         }
         if is_there && !force {
-            return Err(CommandError::new(format!("{shown} is there already"))
+            return CommandError::new(format!("{shown} is there already"))
                 .hint("--force replaces it")
-                .into());
+                .fail();
         }
         if is_there && !file.is_file() {
-            return Err(CommandError::usage(format!("{shown} is not a plain file")).into());
+            return CommandError::usage(format!("{shown} is not a plain file")).fail();
         }
         let Some(name) = file.file_name() else {
-            return Err(CommandError::usage(format!("{shown} names no file")).into());
+            return CommandError::usage(format!("{shown} names no file")).fail();
         };
-        // A name that nobody else gives: what has it and is not locked is what a killed backup left.
+        // No other program uses this name: an unlocked file that has it was left by a killed
+        // backup.
         let mut part = OsString::from(".");
         part.push(name);
         part.push(".remand-backup.part");
@@ -182,7 +157,7 @@ impl Target {
                 "{shown} would be written as {}, which is the blackboard itself",
                 part.display()
             );
-            return Err(CommandError::usage(what).hint("name another file").into());
+            return CommandError::usage(what).hint("name another file").fail();
         }
         Ok(Self {
             file,
@@ -191,15 +166,16 @@ impl Target {
         })
     }
 
-    /// Refuses what somebody works on, or was killed working on: SQLite reads a log by its name, whatever file it was
-    /// made for, and would play the old one into the new copy. None is removed here: the old copy without its log is
-    /// not whole, and whoever has it open would write into the log of the new one.
+    /// Refuses a file that is in use, or was in use by a killed process. SQLite finds a log by its
+    /// name, whichever file it was made for, and would replay the old log into the new copy. No log
+    /// is removed here: without its log the old copy is incomplete, and a process that has it open
+    /// would write into the log of the new one.
     fn is_quiet(&self) -> Result<()> {
         let shown = self.file.display();
         if daemon::holder(&self.file).is_some() || wake::is_heard(&self.file) {
-            return Err(CommandError::new(format!("a daemon runs on {shown}"))
+            return CommandError::new(format!("a daemon runs on {shown}"))
                 .hint("stop it, or name another file")
-                .into());
+                .fail();
         }
         let logs = LOGS.map(|end| with_end(&self.file, end));
         let Some(log) = logs.iter().find(|log| log.symlink_metadata().is_ok()) else {
@@ -215,16 +191,16 @@ impl Target {
                 log.display()
             )
         };
-        Err(CommandError::new(format!(
+        CommandError::new(format!(
             "{} is there: it would be taken for a part of the copy",
             log.display()
         ))
         .hint(hint)
-        .into())
+        .fail()
     }
 }
 
-/// What SQLite keeps beside a file.
+/// Suffixes of the files that SQLite keeps next to a database.
 const LOGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 fn with_end(path: &Path, end: &str) -> PathBuf {
@@ -233,7 +209,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     path.into()
 }
 
-/// The files that are the blackboard, by every name that the settings and the disk have for it.
+/// Returns the files of the blackboard, by both its configured and its canonical path.
 fn parts_of(blackboard: &Path) -> Vec<PathBuf> {
     let real = blackboard
         .canonicalize()
@@ -245,16 +221,16 @@ fn parts_of(blackboard: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// One path, or two hard links of one file.
+/// True if both are the same path, or hard links to the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let id = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
     one == other || id(one).is_some_and(|one| id(other) == Some(one))
 }
 
-/// What is being written: taken away again unless it becomes the file.
+/// The incomplete copy, removed on drop unless it was renamed to the target.
 struct Part {
     path: PathBuf,
-    /// Locked while this backup lives, so that another one does not take it for a leftover.
+    /// Locked while this backup runs, so that another one does not treat it as a leftover.
     file: File,
     is_named: bool,
 }
@@ -278,15 +254,16 @@ impl Part {
         };
         flock(&part.file, FlockOperation::NonBlockingLockExclusive)
             .with_context(|| format!("cannot lock {shown}"))?;
-        // Between the two another one may have taken it for a leftover.
+        // Between creation and lock, another backup may have removed it as a leftover.
         let (own, found) = (part.file.metadata()?, path.metadata()?);
         if (own.dev(), own.ino()) != (found.dev(), found.ino()) {
-            return Err(busy().into());
+            return busy().fail();
         }
         Ok(part)
     }
 
-    /// Made durable, then named: there is a whole file of that name, or the old one, or none.
+    /// Syncs the copy, then renames it: the target is the complete new file, the old one, or
+    /// missing.
     fn become_file(mut self, target: &Target) -> io::Result<u64> {
         self.file.sync_all()?;
         let bytes = self.file.metadata()?.len();
@@ -312,16 +289,16 @@ impl Drop for Part {
     }
 }
 
-/// Removes what a backup that was killed left behind, and nothing that one is writing now.
+/// Removes the leftover of a killed backup, but not a file that a backup is writing now.
 fn remove_leftover(path: &Path) -> Result<()> {
     if !path.symlink_metadata()?.is_file() {
-        return Err(CommandError::new("it is no file that a backup left")
+        return CommandError::new("it is no file that a backup left")
             .hint("move it away, or name another file")
-            .into());
+            .fail();
     }
     let left = OpenOptions::new().write(true).open(path)?;
     match flock(&left, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => return Err(busy().into()),
+        Err(Errno::WOULDBLOCK) => return busy().fail(),
         other => other?,
     }
     Ok(fs::remove_file(path)?)
@@ -333,7 +310,7 @@ fn busy() -> CommandError {
 
 fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // A file system that can't: looked at before, which leaves a moment in between.
+        // The file system does not support this; a check before the rename leaves a short race.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if to.symlink_metadata().is_err() => {
             fs::rename(from, to)
         }

@@ -13,8 +13,9 @@ use crate::clock::Time;
 use crate::explain::ChangeView;
 use crate::human_time::ago;
 use crate::sanitize;
+use crate::text::truncate;
 
-/// The order of the board's columns, from what needs a person to what is done.
+/// Columns of the board in order, from changes that need a person to finished ones.
 const COLUMNS: [&str; 7] = [
     "Needs you",
     "Backlog",
@@ -25,16 +26,16 @@ const COLUMNS: [&str; 7] = [
     "Done",
 ];
 
-/// Between two columns.
+/// Number of spaces between two columns.
 const GAP: usize = 2;
 
-/// A clause that gets less room than this says too little.
+/// Minimum width of a clause; a shorter one is not informative.
 const SHORTEST_WHY: usize = 28;
 
-/// With less room than this for both, the clause has it alone.
+/// Minimum width for both title and clause; below it only the clause is shown.
 const TITLE_AND_WHY: usize = 50;
 
-/// Where nothing says how wide a line may be.
+/// Maximum width of a title when the width of the output is unknown.
 const TITLE_IN_PIPE: usize = 72;
 const WHY_IN_PIPE: usize = 100;
 
@@ -65,10 +66,11 @@ pub(crate) fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode
         ))
     })?;
     views.sort_by_key(|view| COLUMNS.iter().position(|column| *column == view.row.column));
-    if ctx.out.is_json() {
-        ctx.out.json(&views)?;
-        return Ok(ExitCode::Done);
-    }
+    ctx.show(&views, |ctx, views| print(ctx, views, projects))
+}
+
+fn print(ctx: &mut CommandContext, views: &[ChangeView], projects: usize) -> Result<()> {
+    running_daemon::absence(ctx, views.iter().map(|view| view.why.because))?;
     stop::banner(ctx)?;
     running_daemon::elsewhere_note(ctx)?;
     reload::banner(ctx)?;
@@ -81,15 +83,14 @@ pub(crate) fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode
                 "hint: `remand review`, in a worktree of a project, puts its work on the board",
             )?;
         }
-        return Ok(ExitCode::Done);
+        return Ok(());
     }
     let rows: Vec<Row> = views.iter().map(|view| Row::of(view, ctx.now)).collect();
     let table = table(rows, ctx.out.width());
-    ctx.out.cut_table(&table)?;
-    Ok(ExitCode::Done)
+    Ok(ctx.out.cut_table(&table)?)
 }
 
-/// The cells of a change, each on one line.
+/// Cells of one change, each on one line.
 #[derive(Debug, Clone)]
 struct Row {
     change: String,
@@ -116,8 +117,9 @@ impl Row {
     }
 }
 
-/// A line for each change: ids, PRs and states whole, the title and the clause cut to the room that is left, and columns
-/// that say less than the clause left out before it gets too short to say anything.
+/// Builds the table, one line per change. Ids, PRs and states are never cut; the title and the
+/// clause are cut to the remaining width. Less informative columns are dropped before the clause
+/// becomes too short to be useful.
 fn table(mut rows: Vec<Row>, width: Option<usize>) -> Table {
     let widest = |rows: &[Row], head: &str, cell: fn(&Row) -> &str| {
         rows.iter()
@@ -173,7 +175,7 @@ fn table(mut rows: Vec<Row>, width: Option<usize>) -> Table {
     );
     for row in rows {
         let pr = row.pr.unwrap_or_else(|| "-".to_owned());
-        let (title, why) = (cut(&row.title, for_title), cut(&row.why, for_why));
+        let (title, why) = (truncate(&row.title, for_title), truncate(&row.why, for_why));
         let cells = [row.change, pr, row.column, row.cycle, title, why, row.since];
         table.row(
             heads
@@ -184,14 +186,6 @@ fn table(mut rows: Vec<Row>, width: Option<usize>) -> Table {
         );
     }
     table
-}
-
-fn cut(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(room.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
 }
 
 #[cfg(test)]

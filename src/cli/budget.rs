@@ -11,7 +11,8 @@ use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::view::print_change::told;
 
-/// The most that can be added at once. Above it a typing error is likelier than a decision.
+/// Maximum amount that can be added at once. Above it, a typing error is more likely than a
+/// decision.
 const MOST_USD: f64 = 100_000.0;
 const MOST_TOKENS: i64 = 1_000_000_000_000;
 const MOST_HOURS: i64 = 720;
@@ -135,7 +136,7 @@ fn read_fixes(text: &str) -> Result<i64, String> {
         .ok_or_else(|| format!("a whole number from 1 to {MOST_FIXES}, such as +1"))
 }
 
-/// Milliseconds.
+/// Parses a duration, in milliseconds.
 fn read_time(text: &str) -> Result<i64, String> {
     let wrong =
         || format!("seconds, minutes or hours, at most {MOST_HOURS} hours: +90s, +30m, +2h");

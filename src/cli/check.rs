@@ -1,10 +1,10 @@
-//! `remand check`
+//! `remand check`: verifies the blackboard.
 
 use anyhow::Result;
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 
-use crate::blackboard::{self as bb, Violation};
+use crate::blackboard as bb;
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::ui::{Line, TextStyle};
@@ -14,43 +14,20 @@ use crate::cli::frame::ui::{Line, TextStyle};
 #[command(after_help = "Nothing is changed. 0: all is well; 1: something is not, and is listed.")]
 pub(crate) struct CheckArgs {}
 
-#[derive(Serialize)]
-struct CheckReport {
-    blackboard: String,
-    ok: bool,
-    violations: Vec<Violation>,
-}
-
 pub(crate) fn check(_args: &CheckArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let blackboard = ctx.settings()?.blackboard.display().to_string();
     let violations = ctx.read(bb::check)?;
-    let code = if violations.is_empty() {
-        ExitCode::Done
-    } else {
-        ExitCode::Failed
-    };
-    if ctx.out.is_json() {
-        ctx.out.json(&CheckReport {
-            blackboard,
-            ok: violations.is_empty(),
-            violations,
-        })?;
-        return Ok(code);
-    }
-    for violation in &violations {
-        ctx.out.line(
-            Line::default()
-                .piece(TextStyle::Bad, violation.invariant)
-                .plain("  ")
-                .plain(&violation.what),
-        )?;
-    }
-    if violations.is_empty() {
-        ctx.out.line(
-            Line::default()
-                .piece(TextStyle::Good, "ok")
-                .plain(format!("  {blackboard}")),
-        )?;
-    }
-    Ok(code)
+    let ok = violations.is_empty();
+    let value = json!({ "blackboard": blackboard, "ok": ok, "violations": violations });
+    ctx.show(&value, |ctx, _| {
+        for violation in &violations {
+            let line = Line::new().piece(TextStyle::Bad, violation.invariant);
+            ctx.out.line(line.plain("  ").plain(&violation.what))?;
+        }
+        if ok {
+            ctx.out.ok(&blackboard)?;
+        }
+        Ok(())
+    })?;
+    Ok(if ok { ExitCode::Done } else { ExitCode::Failed })
 }

@@ -1,9 +1,9 @@
-//! `remand completions`: what a shell has to know to complete a command line.
+//! `remand completions`: prints a completion script for a shell.
 
 use anyhow::Result;
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
-use serde::Serialize;
+use serde_json::json;
 
 use super::Cli;
 use crate::cli::frame::context::CommandContext;
@@ -23,24 +23,11 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-#[derive(Serialize)]
-struct CompletionScript {
-    shell: String,
-    text: String,
-}
-
 pub(crate) fn completions(args: &CompletionsArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    // Into memory first: the generators panic when what they write to fails, and a pipe may be closed.
+    // Written to memory first: the generators panic on write errors, and a pipe may be closed.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "remand", &mut script);
     let text = String::from_utf8(script)?;
-    if ctx.out.is_json() {
-        ctx.out.json(&CompletionScript {
-            shell: args.shell.to_string(),
-            text,
-        })?;
-    } else {
-        ctx.out.raw(&text)?;
-    }
-    Ok(ExitCode::Done)
+    let value = json!({ "shell": args.shell.to_string(), "text": text });
+    ctx.show(&value, |ctx, _| Ok(ctx.out.raw(&text)?))
 }

@@ -1,6 +1,6 @@
-//! `remand demo`: the whole loop, live, on throw-away pull requests.
+//! `remand demo`: the whole loop, live, on temporary pull requests.
 
-mod narration;
+mod live;
 mod summary;
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
-use super::board;
+use super::{board, narration};
 use crate::blackboard::{self as bb, BoardRow, Show};
 use crate::change::{AdoptedBy, ChangeId};
 use crate::cli::frame::context::CommandContext;
@@ -22,7 +22,7 @@ use crate::daemon::{self, Daemon};
 use crate::demo::{Grace, ME, PARTS, Part, Stage};
 use crate::intake::Ask;
 
-/// How long the three may take altogether; they need about ten seconds.
+/// Maximum time for all three pull requests together; they need about ten seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
 const FRAME: Duration = Duration::from_millis(150);
 
@@ -60,16 +60,16 @@ pub(crate) fn demo(args: &DemoArgs, ctx: &mut CommandContext) -> Result<ExitCode
     if ends.iter().all(|end| *end == Some(true)) {
         Ok(ExitCode::Done)
     } else {
-        Err(CommandError::new("the demo did not end as it should")
+        CommandError::new("the demo did not end as it should")
             .hint("run it with --keep and look at the folder")
-            .into())
+            .fail()
     }
 }
 
-/// Whether each of `PARTS` ended, and if so, whether as it should.
+/// Result of each of `PARTS`: `None` until it has ended, then true if it ended as expected.
 type Ended = Vec<Option<bool>>;
 
-/// Where the demo plays.
+/// Directory in which the demo runs.
 struct Folder {
     path: PathBuf,
     is_kept: bool,
@@ -95,11 +95,9 @@ impl Folder {
         let mut inside =
             std::fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
         if inside.next().is_some() {
-            return Err(
-                CommandError::usage(format!("{} is not empty", path.display()))
-                    .hint("give --dir another folder")
-                    .into(),
-            );
+            return CommandError::usage(format!("{} is not empty", path.display()))
+                .hint("give --dir another folder")
+                .fail();
         }
         Ok(Self {
             path,
@@ -111,13 +109,13 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.is_kept {
-            // However the demo ended. What can't be removed is in the folder for temporary things.
+            // Removed whatever the result; anything left over is in the temporary directory.
             drop(std::fs::remove_dir_all(&self.path));
         }
     }
 }
 
-/// Sets the stage and runs the daemon on it until all three have ended.
+/// Prepares the demo and runs the daemon on it until all three pull requests have ended.
 async fn play(folder: &Path, out: &mut Ui) -> Result<(Stage, Ended)> {
     let started = Instant::now();
     if !out.is_json() {
@@ -138,7 +136,7 @@ async fn play(folder: &Path, out: &mut Ui) -> Result<(Stage, Ended)> {
     let playing = async {
         let watched = tokio::select! {
             watched = show.watch(&daemon, &stage, out) => watched,
-            _ = tokio::signal::ctrl_c() => Err(CommandError::new("the demo was interrupted").into()),
+            _ = tokio::signal::ctrl_c() => CommandError::new("the demo was interrupted").fail(),
         };
         stop.cancel();
         watched
@@ -147,7 +145,7 @@ async fn play(folder: &Path, out: &mut Ui) -> Result<(Stage, Ended)> {
     Ok((stage, watched?))
 }
 
-/// As `remand watch` does it; the changes come in the order of `PARTS`.
+/// Watches all pull requests like `remand watch` and returns their changes in the order of `PARTS`.
 async fn watch_all(stage: &Stage) -> Result<Vec<ChangeId>> {
     let intake = daemon::intake(&stage.loaded)?;
     let mut changes = Vec::new();
@@ -169,10 +167,10 @@ async fn watch_all(stage: &Stage) -> Result<Vec<ChangeId>> {
 }
 
 struct ShowState {
-    /// In the order of `PARTS`.
+    /// Changes in the order of `PARTS`.
     changes: Vec<ChangeId>,
     grace: Grace,
-    /// The newest event that was shown.
+    /// Id of the newest event that was shown.
     seen: i64,
     started: Instant,
 }
@@ -181,18 +179,18 @@ impl ShowState {
     async fn watch(&mut self, daemon: &Daemon, stage: &Stage, out: &mut Ui) -> Result<Ended> {
         loop {
             let seen = self.seen;
-            let (events, rows, posts) = daemon
+            let ((steps, seen), rows, posts) = daemon
                 .db()
                 .read(move |conn| {
                     let posts = bb::open_posts(conn, clock::now())?;
                     Ok((
-                        bb::events_since(conn, seen, 1000)?,
+                        narration::read(conn, seen)?,
                         bb::board(conn, Show::All, 10)?,
                         posts,
                     ))
                 })
                 .await?;
-            self.seen = events.last().map_or(self.seen, |event| event.id);
+            self.seen = seen;
             let parts: Vec<(&Part, Option<&BoardRow>)> = PARTS
                 .iter()
                 .zip(&self.changes)
@@ -204,23 +202,16 @@ impl ShowState {
                 .collect();
             if !out.is_json() {
                 out.erase_live()?;
-                for event in &events {
-                    let part = PARTS
-                        .iter()
-                        .zip(&self.changes)
-                        .find(|(_, id)| event.change_id.as_ref() == Some(*id));
-                    if let Some(line) = part
-                        .and_then(|(part, _)| narration::line(event, part, self.started.elapsed()))
-                    {
-                        out.line(line)?;
-                    }
+                let when = format!("{:5.1} s", self.started.elapsed().as_secs_f64());
+                for step in &steps {
+                    step.print(out, &when)?;
                 }
                 if ends.iter().any(Option::is_none) {
-                    let lines = parts.iter().filter_map(|(part, row)| {
-                        Some(narration::live(part, (*row)?, clock::now()))
-                    });
+                    let lines = parts
+                        .iter()
+                        .filter_map(|(part, row)| Some(live::line(part, (*row)?, clock::now())));
                     out.live(
-                        &std::iter::once(Line::default())
+                        &std::iter::once(Line::new())
                             .chain(lines)
                             .collect::<Vec<_>>(),
                     )?;
@@ -230,7 +221,7 @@ impl ShowState {
             if is_over || self.started.elapsed() > PATIENCE {
                 return Ok(ends);
             }
-            // She reads what was posted before she speaks.
+            // Grace acts only after everything for her pull request has been posted.
             let hers = parts
                 .iter()
                 .find(|(part, _)| Some(part.number) == Grace::part().map(|part| part.number));

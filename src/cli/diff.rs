@@ -1,4 +1,4 @@
-//! `remand diff`: what a change, or one fix of it, changes.
+//! `remand diff`: shows the diff of a change, or of one of its fixes.
 
 use std::path::PathBuf;
 
@@ -6,31 +6,45 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::Named;
+use super::show::{Thing, find};
 use crate::blackboard as bb;
 use crate::change::{Change, ChangeId};
 use crate::cli::frame::context::{CommandContext, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::pager::paged;
 use crate::cli::frame::ui::{Line, TextStyle};
 use crate::event::body;
 use crate::git::{Diff, Git, Place};
+use crate::text::count;
+use crate::work::{Run, RunId};
 
-/// The most of a diff that is shown.
+/// Maximum size of the diff that is shown, in bytes.
 const CAP: usize = 8 * 1024 * 1024;
 
 /// Show what a change changes, from where it left its base to its head
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Control characters in it are made visible; --raw gives a patch that `git apply` takes.\n\n\
-Examples:\n  remand diff c1\n  remand diff c1 --cycle 2       only what the second fix changed"
+    after_help = "On a terminal it goes through $GIT_PAGER, $PAGER or `less -FRX`. Control characters in it are made visible; \
+--raw gives a patch that `git apply` takes.\n\n\
+Examples:\n  remand diff c1\n  remand diff c1 --cycle 2       only what the second fix changed\n  \
+remand diff r5                 the work of one run, also when it was not used"
 )]
 pub(crate) struct DiffArgs {
-    #[command(flatten)]
-    named: Named,
+    /// The change: its id (c1), branch, worktree or PR (owner/repo#42, its URL, or 42); or a run (r5)
+    #[arg(value_name = "CHANGE")]
+    id: String,
 
     /// Only what fix N changed, counted over the life of the change
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     cycle: Option<i64>,
+
+    /// Only the names of the files, with the lines added and deleted
+    #[arg(long, conflicts_with = "raw")]
+    stat: bool,
+
+    /// Print without a pager
+    #[arg(long)]
+    no_pager: bool,
 
     /// Byte for byte, for another program
     #[arg(long, conflicts_with = "json")]
@@ -40,6 +54,8 @@ pub(crate) struct DiffArgs {
 #[derive(Serialize)]
 struct DiffReport {
     change_id: ChangeId,
+    /// Run that made the diff, if one was named.
+    run_id: Option<RunId>,
     from: String,
     to: String,
     files: Vec<File>,
@@ -57,47 +73,50 @@ struct File {
 pub(crate) fn diff(args: &DiffArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let settings = ctx.settings()?;
     let git = ctx.git(&settings);
-    let change = ctx.change(&args.named.change)?;
+    let (change, run) = named(ctx, &args.id)?;
+    if let (Some(run), Some(_)) = (&run, args.cycle) {
+        return CommandError::usage(format!(
+            "--cycle is for a change, and {} is a run",
+            run.run_id
+        ))
+        .hint(format!("`remand diff {} --cycle N`", change.change_id))
+        .fail();
+    }
     let project = ctx.read(|conn| bb::project(conn, &change.project_id))?;
-    // All worktrees share the objects, so this works when the change's own is gone.
+    // All worktrees share the objects, so this works even after the worktree of the change was
+    // removed.
     let common_dir = PathBuf::from(&project.common_dir);
     let place = Place {
         path: project.path.into(),
         git_dir: common_dir.clone(),
         common_dir,
     };
-    let range = match args.cycle {
-        Some(cycle) => one_fix(ctx, &change, cycle)?,
-        None => wait(whole(&git, &place, &change))??,
+    let (from, to) = match (&run, args.cycle) {
+        (Some(run), _) => wait(work_of(&git, &place, run))??,
+        (None, Some(cycle)) => one_fix(ctx, &change, cycle)?,
+        (None, None) => wait(whole(&git, &place, &change))??,
     };
-    let (from, to) = range;
     let diff: Diff = wait(git.diff(&place, &from, &to, CAP))??;
-    if ctx.out.is_json() {
-        let files = diff.files.iter().map(|file| File {
-            path: file.path.clone(),
-            added: file.added,
-            deleted: file.deleted,
-        });
-        let (change_id, truncated) = (change.change_id, diff.truncated);
-        ctx.out.json(&DiffReport {
-            change_id,
-            from,
-            to,
-            files: files.collect(),
-            text: diff.text,
-            truncated,
-        })?;
-        return Ok(ExitCode::Done);
-    }
-    if args.raw {
-        ctx.out.raw(&diff.text)?;
-    } else {
-        for line in diff.text.lines() {
-            ctx.out
-                .line(Line::default().piece(look_of(line), line.replace('\t', "    ")))?;
-        }
-    }
-    if diff.truncated {
+    let files = diff.files.into_iter().map(|file| File {
+        path: file.path,
+        added: file.added,
+        deleted: file.deleted,
+    });
+    let report = DiffReport {
+        change_id: change.change_id,
+        run_id: run.map(|run| run.run_id),
+        from,
+        to,
+        files: files.collect(),
+        text: diff.text,
+        truncated: diff.truncated,
+    };
+    ctx.show(&report, |ctx, report| match (args.raw, args.no_pager) {
+        (true, _) => Ok(ctx.out.raw(&report.text)?),
+        (false, true) => print(ctx, report, args),
+        (false, false) => paged(ctx, |ctx| print(ctx, report, args)),
+    })?;
+    if report.truncated && !args.stat {
         ctx.out.note(format!(
             "note: only the first {} MiB are shown",
             CAP / 1024 / 1024
@@ -106,20 +125,93 @@ pub(crate) fn diff(args: &DiffArgs, ctx: &mut CommandContext) -> Result<ExitCode
     Ok(ExitCode::Done)
 }
 
+/// Finds a change, or a run and its change.
+fn named(ctx: &CommandContext, text: &str) -> Result<(Change, Option<Run>)> {
+    let number = text.strip_prefix('r').unwrap_or_default();
+    if number.parse::<u64>().is_err() {
+        return Ok((ctx.change(text)?, None));
+    }
+    match find(ctx, text)? {
+        Thing::Run(run) => Ok((
+            ctx.read(|conn| bb::change(conn, &run.change_id))?,
+            Some(run),
+        )),
+        Thing::Change(change) => Ok((change, None)),
+        Thing::Item(_)
+        | Thing::Review(..)
+        | Thing::Rejection(_)
+        | Thing::Finding(..)
+        | Thing::Feedback(_)
+        | Thing::Event(_)
+        | Thing::Project(_)
+        | Thing::Pull(_) => {
+            CommandError::usage(format!("`{text}` is neither a change nor a run")).fail()
+        }
+    }
+}
+
+fn print(ctx: &mut CommandContext, diff: &DiffReport, args: &DiffArgs) -> Result<()> {
+    if args.stat {
+        return print_stat(ctx, &diff.files);
+    }
+    for line in diff.text.lines() {
+        ctx.out
+            .line(Line::new().piece(look_of(line), line.replace('\t', "    ")))?;
+    }
+    Ok(())
+}
+
+fn print_stat(ctx: &mut CommandContext, files: &[File]) -> Result<()> {
+    let wide = files.iter().map(|file| file.path.chars().count()).max();
+    let wide = wide.unwrap_or_default();
+    for file in files {
+        let line = Line::new()
+            .plain(format!("{:<wide$}  ", file.path))
+            .piece(TextStyle::Good, format!("+{}", file.added))
+            .plain(" ")
+            .piece(TextStyle::Bad, format!("-{}", file.deleted));
+        ctx.out.line(line)?;
+    }
+    let (added, deleted) = files.iter().fold((0, 0), |(added, deleted), file| {
+        (added + file.added, deleted + file.deleted)
+    });
+    let files = count(files.len(), "file");
+    Ok(ctx.out.line(format!("{files}, +{added} -{deleted}"))?)
+}
+
+/// Range from the head at the start of a run to its result: its wip ref, or its commit.
+async fn work_of(git: &Git, place: &Place, run: &Run) -> Result<(String, String)> {
+    if let Some(kept) = git.wip(place, run.run_id.as_str()).await? {
+        return Ok((run.head_before.clone(), kept));
+    }
+    // Replayed commits are based on commits made in between, which are not part of the run's work.
+    let from = run.rebased_onto.as_ref().unwrap_or(&run.head_before);
+    match &run.head_after {
+        Some(after) => Ok((from.clone(), after.clone())),
+        None => {
+            let id = &run.run_id;
+            let what = match run.ended {
+                Some(_) => format!("{id} left no work: nothing was committed or kept"),
+                None => format!("{id} has not ended: its work is still in the worktree"),
+            };
+            CommandError::not_found(what)
+                .hint(format!("`remand log {id}` shows what its agent wrote"))
+                .fail()
+        }
+    }
+}
+
 async fn whole(git: &Git, place: &Place, change: &Change) -> Result<(String, String)> {
     let Some(base) = git.base_head(place, &change.base).await? else {
-        return Err(CommandError::not_found(format!(
-            "there is no branch {} any more",
-            change.base
-        ))
-        .into());
+        return CommandError::not_found(format!("there is no branch {} any more", change.base))
+            .fail();
     };
     let Some(from) = git.merge_base(place, &base, &change.head).await? else {
-        return Err(CommandError::new(format!(
+        return CommandError::new(format!(
             "{} and {} have no common history",
             change.branch, change.base
         ))
-        .into());
+        .fail();
     };
     Ok((from, change.head.clone()))
 }
@@ -139,7 +231,8 @@ fn one_fix(ctx: &CommandContext, change: &Change, cycle: i64) -> Result<(String,
         })
         .filter(|(before, after)| !before.is_empty() && !after.is_empty())
         .collect();
-    // Counted over the change's life: a person's word begins the cycles anew, and there may be several first ones.
+    // Counted over the whole life of the change: operators can restart the cycles, so there may be
+    // several first ones.
     let nth = usize::try_from(cycle)
         .ok()
         .and_then(|nth| fixes.get(nth.checked_sub(1)?));
@@ -151,11 +244,9 @@ fn one_fix(ctx: &CommandContext, change: &Change, cycle: i64) -> Result<(String,
                 1 => "it has 1 fix: --cycle 1".to_owned(),
                 n => format!("it has {n} fixes: --cycle 1 to {n}"),
             };
-            Err(
-                CommandError::not_found(format!("{} has no fix {cycle}", change.change_id))
-                    .hint(hint)
-                    .into(),
-            )
+            CommandError::not_found(format!("{} has no fix {cycle}", change.change_id))
+                .hint(hint)
+                .fail()
         }
     }
 }

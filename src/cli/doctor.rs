@@ -1,4 +1,4 @@
-//! `remand doctor`
+//! `remand doctor`: checks the environment.
 
 use anyhow::Result;
 use clap::Args;
@@ -36,7 +36,7 @@ pub(crate) fn doctor(args: &DoctorArgs, ctx: &mut CommandContext) -> Result<Exit
     let seen = runtime.block_on(doctor::look(&place, network, now, |waits_for| {
         out.progress(&waiting(waits_for));
     }));
-    // A disk that hangs keeps a thread that nobody waits for.
+    // A hanging disk blocks a thread; do not wait for it.
     runtime.shutdown_background();
     out.progress("");
     let mut seen = seen?;
@@ -46,11 +46,7 @@ pub(crate) fn doctor(args: &DoctorArgs, ctx: &mut CommandContext) -> Result<Exit
         .rposition(|check| check.check == "daemon")
         .map_or(0, |at| at + 1);
     seen.checks.splice(after..after, service::checks(ctx));
-    if ctx.out.is_json() {
-        ctx.out.json(&seen.checks)?;
-    } else {
-        print(ctx, &seen.checks)?;
-    }
+    ctx.show(&seen.checks, |ctx, checks| print(ctx, checks))?;
     let fails = seen.checks.iter().any(|check| check.state == State::Fail);
     Ok(if seen.bad_settings.is_some() {
         ExitCode::Config
@@ -82,12 +78,12 @@ fn print(ctx: &mut CommandContext, checks: &[Check]) -> Result<()> {
             State::Fail => TextStyle::Bad,
         };
         let (state, name) = (check.state.as_str(), &check.check);
-        let head = Line::default()
+        let head = Line::new()
             .piece(look, format!("{state:<4}"))
             .plain(format!("  {name:<wide$}  "));
         ctx.out.wrapped(head, 8 + wide, &check.says)?;
         if let Some(r#do) = &check.r#do {
-            let head = Line::default()
+            let head = Line::new()
                 .plain(" ".repeat(8 + wide))
                 .piece(TextStyle::Command, "→ ");
             ctx.out.wrapped(head, 10 + wide, r#do)?;
@@ -96,7 +92,7 @@ fn print(ctx: &mut CommandContext, checks: &[Check]) -> Result<()> {
     let count = |state: State| checks.iter().filter(|check| check.state == state).count();
     let (ok, warned, failed) = (count(State::Ok), count(State::Warn), count(State::Fail));
     ctx.out.blank()?;
-    ctx.out.line(Line::default().faint(format!(
+    ctx.out.line(Line::new().faint(format!(
         "{ok} ok, {warned} to be looked at, {failed} failed"
     )))?;
     Ok(())

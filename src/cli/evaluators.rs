@@ -1,4 +1,4 @@
-//! `remand evaluators`: what turns events into work, and how far each of them is.
+//! `remand evaluators`: shows the evaluators that turn events into work, and the progress of each.
 
 mod run_evaluator;
 
@@ -9,20 +9,21 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::blackboard::{self as bb, EvaluatorRow, RequestError};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::{Line, Table, TextStyle};
-use crate::cli::view::print_change::field;
 use crate::clock::Time;
 use crate::config;
 use crate::diagnostic::nearest;
 use crate::evaluator::{Config, Definition, definition};
 use crate::human_time::{ago, ahead};
 use crate::process;
+use crate::text;
 
-/// How many firings of a schedule `check` shows.
+/// Number of firings of a schedule that `check` shows.
 const FIRINGS: usize = 3;
 
 /// The evaluators: what turns events into work
@@ -61,15 +62,15 @@ struct EvaluatorView {
     on: Vec<String>,
     needs: Vec<String>,
     schedule: Option<String>,
-    /// Of a command evaluator.
+    /// Command line; only command evaluators have one.
     command: Option<Vec<String>>,
     limit_s: Option<u64>,
     origin: String,
-    /// The newest event that it took in.
+    /// Id of the newest event that it has read.
     cursor: i64,
     last_run: Option<Time>,
     next_run: Option<Time>,
-    /// Why its last passes came to nothing.
+    /// Error of its last passes.
     trouble: Option<RequestError>,
 }
 
@@ -84,7 +85,10 @@ pub(crate) fn evaluators(command: EvaluatorsCommand, ctx: &mut CommandContext) -
     match command {
         EvaluatorsCommand::Check(_) => check(&definitions, ctx),
         EvaluatorsCommand::Run(args) => run_evaluator::run(&args, &settings, &definitions, ctx),
-        EvaluatorsCommand::List(_) => list(&shown(definitions, ctx)?, ctx),
+        EvaluatorsCommand::List(_) => {
+            let all = shown(definitions, ctx)?;
+            ctx.show(&all, |ctx, all| print_list(ctx, all))
+        }
         EvaluatorsCommand::Show(args) => one(&args.name, &shown(definitions, ctx)?, ctx),
     }
 }
@@ -147,7 +151,7 @@ fn read_files(files: &[PathBuf], ctx: &mut CommandContext) -> Result<Vec<Definit
     Ok(all)
 }
 
-/// A program that is not there would only be missed when its evaluator is run.
+/// Checks that all programs exist; otherwise this would only fail when the evaluator runs.
 fn programs_are_there(definitions: &[Definition]) -> Result<()> {
     let env = config::agent_environment(&[]);
     let path = env.get("PATH").map(OsString::from);
@@ -164,7 +168,7 @@ fn programs_are_there(definitions: &[Definition]) -> Result<()> {
                 program.display()
             );
             let hint = "a path is looked up beside the evaluator's file, a name in $PATH; it has to be executable";
-            return Err(CommandError::config(what).hint(hint).into());
+            return CommandError::config(what).hint(hint).fail();
         }
     }
     Ok(())
@@ -176,7 +180,7 @@ fn check(definitions: &[Definition], ctx: &mut CommandContext) -> Result<ExitCod
         .iter()
         .map(|definition| definition.name.as_str())
         .collect();
-    // A schedule that does not mean what its author meant shows in when it fires.
+    // Firing times show whether a schedule means what its author intended.
     let firings: BTreeMap<&str, Vec<Time>> = definitions
         .iter()
         .filter_map(|definition| {
@@ -186,56 +190,33 @@ fn check(definitions: &[Definition], ctx: &mut CommandContext) -> Result<ExitCod
             ))
         })
         .collect();
-    if ctx.out.is_json() {
-        ctx.out
-            .json(&serde_json::json!({ "ok": true, "evaluators": names, "next": firings }))?;
-        return Ok(ExitCode::Done);
-    }
-    ctx.out.line(
-        Line::default()
-            .piece(TextStyle::Good, "ok")
-            .plain(format!("  {}", names.join(", "))),
-    )?;
-    for (name, times) in firings {
-        let times: Vec<String> = times.iter().map(ToString::to_string).collect();
-        ctx.out
-            .line(format!("    {name} fires next at {}", times.join(", ")))?;
-    }
-    Ok(ExitCode::Done)
+    let value = json!({ "ok": true, "evaluators": names, "next": firings });
+    ctx.show(&value, |ctx, _| {
+        ctx.out.ok(names.join(", "))?;
+        for (name, times) in &firings {
+            let line = format!("    {name} fires next at {}", text::list(times));
+            ctx.out.line(line)?;
+        }
+        Ok(())
+    })
 }
 
-fn list(all: &[EvaluatorView], ctx: &mut CommandContext) -> Result<ExitCode> {
-    if ctx.out.is_json() {
-        ctx.out.json(&all)?;
-        return Ok(ExitCode::Done);
-    }
+fn print_list(ctx: &mut CommandContext, all: &[EvaluatorView]) -> Result<()> {
     if all.is_empty() {
-        ctx.out
-            .note("every evaluator is switched off: rejected work goes nowhere")?;
-        return Ok(ExitCode::Done);
+        let note = "every evaluator is switched off: rejected work goes nowhere";
+        return Ok(ctx.out.note(note)?);
     }
     let mut table = Table::new(&["EVALUATOR", "ON", "SCHEDULE", "TAKEN IN", "LAST", "FROM"]);
     for one in all {
-        let last = one
-            .last_run
-            .map_or_else(|| "never".to_owned(), |last| ago(last, ctx.now));
+        let last = one.last_run.map(|last| ago(last, ctx.now));
+        let last = last.as_deref().unwrap_or("never");
         let schedule = one.schedule.as_deref().unwrap_or("-");
-        let on = if one.on.is_empty() {
-            "-".to_owned()
-        } else {
-            one.on.join(" ")
-        };
-        table.row([
-            &one.name,
-            &on,
-            schedule,
-            &format!("event {}", one.cursor),
-            &last,
-            &one.origin,
-        ]);
+        let on = one.on.join(" ");
+        let on = if on.is_empty() { "-" } else { &on };
+        let cursor = format!("event {}", one.cursor);
+        table.row([&one.name, on, schedule, &cursor, last, &one.origin]);
     }
-    ctx.out.table(&table)?;
-    Ok(ExitCode::Done)
+    Ok(ctx.out.table(&table)?)
 }
 
 fn no_such<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> CommandError {
@@ -249,57 +230,29 @@ fn no_such<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> CommandError {
 
 fn one(name: &str, all: &[EvaluatorView], ctx: &mut CommandContext) -> Result<ExitCode> {
     let Some(one) = all.iter().find(|one| one.name == name) else {
-        return Err(no_such(name, all.iter().map(|one| one.name.as_str())).into());
+        return no_such(name, all.iter().map(|one| one.name.as_str())).fail();
     };
-    if ctx.out.is_json() {
-        ctx.out.json(one)?;
-        return Ok(ExitCode::Done);
-    }
-    ctx.out.line(Line::default().strong(&one.name))?;
-    field(ctx, "kind", &one.kind)?;
-    field(ctx, "on", one.on.join(", "))?;
-    field(ctx, "needs", one.needs.join(", "))?;
-    field(ctx, "schedule", one.schedule.as_deref().unwrap_or_default())?;
-    field(
-        ctx,
-        "command",
-        one.command.as_deref().unwrap_or_default().join(" "),
-    )?;
-    field(
-        ctx,
-        "limit",
-        one.limit_s
-            .map(|limit| format!("{limit} s"))
-            .unwrap_or_default(),
-    )?;
-    field(ctx, "taken in", format!("event {}", one.cursor))?;
-    field(
-        ctx,
-        "last",
-        one.last_run
-            .map(|last| ago(last, ctx.now))
-            .unwrap_or_default(),
-    )?;
-    field(
-        ctx,
-        "next",
-        one.next_run
-            .map(|next| ahead(next, ctx.now))
-            .unwrap_or_default(),
-    )?;
-    field(ctx, "from", &one.origin)?;
+    ctx.show(one, print_one)
+}
+
+fn print_one(ctx: &mut CommandContext, one: &EvaluatorView) -> Result<()> {
+    ctx.out.line(Line::new().strong(&one.name))?;
+    ctx.field("kind", &one.kind)?;
+    ctx.field("on", one.on.join(", "))?;
+    ctx.field("needs", one.needs.join(", "))?;
+    ctx.field_if("schedule", one.schedule.as_ref())?;
+    ctx.field_if("command", one.command.as_ref().map(|words| words.join(" ")))?;
+    ctx.field_if("limit", one.limit_s.map(|limit| format!("{limit} s")))?;
+    ctx.field("taken in", format!("event {}", one.cursor))?;
+    ctx.field_if("last", one.last_run.map(|last| ago(last, ctx.now)))?;
+    ctx.field_if("next", one.next_run.map(|next| ahead(next, ctx.now)))?;
+    ctx.field("from", &one.origin)?;
     if let Some(trouble) = &one.trouble {
+        let since = ago(trouble.since, ctx.now);
         let again = ahead(trouble.try_again, ctx.now);
-        let told = format!(
-            "{} (since {}, run again {again})",
-            trouble.reason,
-            ago(trouble.since, ctx.now)
-        );
-        ctx.out.line(
-            Line::default()
-                .plain("trouble    ")
-                .piece(TextStyle::Bad, told),
-        )?;
+        let told = format!("{} (since {since}, run again {again})", trouble.reason);
+        let line = Line::new().plain("trouble    ").piece(TextStyle::Bad, told);
+        ctx.out.line(line)?;
     }
-    Ok(ExitCode::Done)
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! `remand events`: the facts, as they were appended.
+//! `remand events`: prints the event log.
 
 use std::time::Duration;
 
@@ -9,23 +9,24 @@ use crate::blackboard as bb;
 use crate::change::ChangeId;
 use crate::cli::frame::context::{CommandContext, id_or_dash, wait};
 use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::ui::{Line, Table};
+use crate::cli::frame::ui::Line;
+use crate::clock::{self, Time};
 use crate::event::{Event, TargetType};
-use crate::human_time::ago;
+use crate::human_time::read_span;
 use crate::sanitize::cap;
 use crate::wake::Watch;
 
-/// How often a follower looks although nothing told it to.
+/// Maximum time between two reads of a follower that is not woken.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Events that one look of a follower takes.
+/// Maximum number of events per read of a follower.
 const PAGE: i64 = 500;
 
 /// Show what happened, oldest first
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With --json every event is one line, also while following, which ends with Ctrl-C or when nobody reads it any more.\n\n\
-Examples:\n  remand events --change c1\n  remand events -f --json | jq .summary"
+    after_help = "Times are local; with --json they are in UTC and every event is one line, also while following, which ends with Ctrl-C or when nobody reads it any more.\n\n\
+Examples:\n  remand events --change c1\n  remand events --since 2h\n  remand events -f --json | jq .summary"
 )]
 pub(crate) struct EventsArgs {
     /// Go on with what happens from now on, until you stop it
@@ -36,13 +37,47 @@ pub(crate) struct EventsArgs {
     #[arg(long, value_name = "CHANGE")]
     change: Option<String>,
 
-    /// Only those after the event ID
-    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(i64).range(0..))]
-    since: Option<i64>,
+    /// Only those since then: 2h, 3d, 2026-11-18, '2026-11-18 14:30' (local time), or after an event ID
+    #[arg(long, value_name = "WHEN", value_parser = read_since)]
+    since: Option<Since>,
 
     /// At most N of them: the newest, or with --since the first after it
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..))]
     limit: i64,
+}
+
+/// First event to show.
+#[derive(Debug, Clone, Copy)]
+enum Since {
+    /// Id of the event before the first one.
+    Event(i64),
+    /// Time span before now.
+    Span(Duration),
+    Moment(Time),
+}
+
+fn read_since(text: &str) -> Result<Since, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some(id) = text.parse().ok().filter(|_| is_number) {
+        return Ok(Since::Event(id));
+    }
+    if let Some(moment) = clock::read_moment(text) {
+        return Ok(Since::Moment(moment));
+    }
+    // Minutes are useful when following a fix; other time spans do not accept them.
+    let minutes = text.strip_suffix("min").and_then(|n| n.parse::<u32>().ok());
+    if let Some(minutes) = minutes {
+        return Ok(Since::Span(Duration::from_secs(u64::from(minutes) * 60)));
+    }
+    read_span(text).map(Since::Span).map_err(|_only_spans| {
+        "give a span (30min, 2h, 3d, 1w), a day (2026-11-18), a local time ('2026-11-18 14:30'), a time \
+         as in --json, or an event ID (118)"
+            .to_owned()
+    })
+}
+
+fn before(ctx: &CommandContext, moment: Time) -> Result<i64> {
+    ctx.read(|conn| bb::event_before(conn, moment))
 }
 
 pub(crate) fn events(args: &EventsArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
@@ -52,8 +87,14 @@ pub(crate) fn events(args: &EventsArgs, ctx: &mut CommandContext) -> Result<Exit
         .map(|text| ctx.change(text))
         .transpose()?
         .map(|change| change.change_id);
+    let since = match args.since {
+        Some(Since::Event(id)) => Some(id),
+        Some(Since::Span(span)) => Some(before(ctx, ctx.now.minus(span))?),
+        Some(Since::Moment(moment)) => Some(before(ctx, moment)?),
+        None => None,
+    };
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let events = ctx.read(|conn| match (&change, args.since) {
+    let events = ctx.read(|conn| match (&change, since) {
         (Some(id), None) => bb::events_of(conn, id, args.limit),
         (Some(id), Some(since)) => {
             let all = bb::events_of(conn, id, i64::MAX)?;
@@ -67,30 +108,13 @@ pub(crate) fn events(args: &EventsArgs, ctx: &mut CommandContext) -> Result<Exit
         (None, None) => bb::newest_events(conn, args.limit),
     })?;
     if args.follow {
-        return follow(ctx, &events, args.since.unwrap_or(0), change.as_ref());
+        return follow(ctx, &events, since.unwrap_or(0), change.as_ref());
     }
-    if ctx.out.is_json() {
-        for event in &events {
-            ctx.out.json_line(event)?;
-        }
-        return Ok(ExitCode::Done);
-    }
-    if events.is_empty() {
+    if events.is_empty() && !ctx.out.is_json() {
         ctx.out.note("no such event")?;
         return Ok(ExitCode::Done);
     }
-    let mut table = Table::new(&["EVENT", "WHEN", "CHANGE", "TYPE", "BY", "WHAT"]);
-    for event in &events {
-        table.row([
-            &event.id.to_string(),
-            &ago(event.timestamp, ctx.now),
-            id_or_dash(event.change_id.as_ref()),
-            event.event_type.as_str(),
-            &event.actor_id,
-            &event.summary,
-        ]);
-    }
-    ctx.out.table(&table)?;
+    events.iter().try_for_each(|event| print(ctx, event))?;
     Ok(ExitCode::Done)
 }
 
@@ -101,7 +125,7 @@ fn follow(
     change: Option<&ChangeId>,
 ) -> Result<ExitCode> {
     let (settings, mut board) = (ctx.settings()?, ctx.board()?);
-    // Whoever begins after an event that is not there yet wants what comes next.
+    // With an event id that does not exist yet, follow from the newest event.
     let newest = board.read(bb::newest_event)?;
     let mut seen = first.last().map_or(since.min(newest), |event| event.id);
     for event in first {
@@ -133,7 +157,7 @@ fn follow(
     })?
 }
 
-/// Characters of a summary on its line; JSON has all of them.
+/// Maximum number of characters of a summary on its line; JSON has the full text.
 const LINE_CAP: usize = 2_000;
 
 fn concerns(event: &Event, id: &ChangeId) -> bool {
@@ -145,13 +169,14 @@ fn print(ctx: &mut CommandContext, event: &Event) -> Result<()> {
     if ctx.out.is_json() {
         return Ok(ctx.out.json_line(event)?);
     }
-    let line = Line::default()
-        .faint(format!("{:>6}  {}  ", event.id, event.timestamp))
+    let line = Line::new()
+        .faint(format!("{:>6}  {}  ", event.id, event.timestamp.local()))
         .plain(format!(
-            "{:<4}  {:<16}  ",
+            "{:<4}  {:<17}  ",
             id_or_dash(event.change_id.as_ref()),
             event.event_type
         ))
+        .faint(format!("{:<15}  ", event.actor_id))
         .plain(cap(&event.summary, LINE_CAP));
     Ok(ctx.out.line(line)?)
 }

@@ -1,15 +1,18 @@
-//! `remand init`: a config file of only what differs from the defaults, and the first projects. It asks on a terminal;
-//! elsewhere what is missing takes its default, or is a usage error that names the flag.
+//! `remand init`: writes a config file with only the settings that differ from the defaults, and
+//! adds the first projects. It asks on a terminal; elsewhere a missing value is its default, or a
+//! usage error that names the flag.
 
 mod ask;
 mod catalog;
 mod choice;
 mod detect;
 mod ecosystem;
+mod one_project;
 mod top;
 mod trial;
 mod write;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -25,6 +28,7 @@ use crate::config;
 use crate::git::GitError;
 use ask::Ask;
 use choice::{AgentChoice, Choices, ProjectChoice, SetupChoice, words};
+pub(crate) use one_project::{NewProject, ProjectFlags, write_settings};
 use trial::Tried;
 
 /// Write a config file, asking for what is not given, and add the first projects
@@ -88,11 +92,11 @@ pub(crate) struct InitArgs {
 
 #[derive(Serialize)]
 struct InitReport<'a> {
-    config: String,
-    /// The copy of the one that was there.
-    backup: Option<String>,
+    config: Cow<'a, str>,
+    /// Path of the copy of the previous file.
+    backup: Option<Cow<'a, str>>,
     projects: &'a [Project],
-    /// Set-up and gates of each project, run once.
+    /// Result of running the set-up and gates of each project once.
     tried: &'a [Tried],
     next: Vec<String>,
 }
@@ -101,20 +105,18 @@ pub(crate) fn init(args: &InitArgs, ctx: &mut CommandContext) -> Result<ExitCode
     refuse_agents()?;
     ctx.may_begin();
     let Some(file) = config::file_to_write(ctx.place()) else {
-        return Err(
-            CommandError::new("there is no place for a config file: HOME is not set")
-                .hint("give --config FILE")
-                .into(),
-        );
+        return CommandError::new("there is no place for a config file: HOME is not set")
+            .hint("give --config FILE")
+            .fail();
     };
     if file.exists() && !args.force {
-        let hint = "edit it, or give --force: then a new one is written, and a copy of this one kept beside it";
-        return Err(CommandError::new(format!(
+        let hint = "`remand project add PATH` adds a repository to it; --force writes a new one and keeps a copy of this one";
+        return CommandError::new(format!(
             "there is a config file already: {}",
             file.display()
         ))
         .hint(hint)
-        .into());
+        .fail();
     }
     let mut ask = Ask::new(args.yes || ctx.out.is_json());
     let choices = choose(args, ctx, &mut ask)?;
@@ -124,7 +126,7 @@ pub(crate) fn init(args: &InitArgs, ctx: &mut CommandContext) -> Result<ExitCode
         ctx.out.block(&text, 2)?;
         ctx.out.blank()?;
         if !ask.agrees(&mut ctx.out, &format!("Write this to {}?", file.display()))? {
-            return Err(ask::stopped().into());
+            return ask::stopped().fail();
         }
     }
     let backup = write::put(ctx.place(), &file, &text)?;
@@ -143,16 +145,15 @@ pub(crate) fn init(args: &InitArgs, ctx: &mut CommandContext) -> Result<ExitCode
         }
     }
     let tried = try_out(args, ctx, &projects)?;
-    tell(
-        ctx,
-        &Written {
-            file: &file,
-            backup: backup.as_deref(),
-            projects: &projects,
-            tried: &tried,
-        },
-        &choices,
-    )
+    let next = next(&projects, &choices);
+    let report = InitReport {
+        config: file.to_string_lossy(),
+        backup: backup.as_deref().map(Path::to_string_lossy),
+        projects: &projects,
+        tried: &tried,
+        next: next.iter().map(|(command, _)| command.clone()).collect(),
+    };
+    ctx.show(&report, |ctx, report| print(ctx, report, &next))
 }
 
 fn choose(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Choices> {
@@ -181,7 +182,7 @@ fn choose(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Ch
         .collect::<Result<Vec<_>>>()?;
     let gates: Vec<Vec<String>> = gates.into_iter().filter(|gate| !gate.is_empty()).collect();
     for project in &mut projects {
-        project.setup = project_setup(args, project, ctx, ask)?;
+        project.setup = project_setup(args.setup.as_deref(), project, ctx, ask)?;
         if args.gates.is_empty() {
             project.gates = project_gates(project, ctx, ask)?;
         }
@@ -189,9 +190,7 @@ fn choose(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Ch
     let label = match &args.label {
         Some(label) => Some(label.clone()),
         None if ask.is_asking() && projects.iter().any(|project| project.repo.is_some()) => {
-            let question =
-                "Take over open PRs with a label by themselves? Which label, such as `remand`";
-            Some(ask.line(&mut ctx.out, question, Some("none"))?).filter(|label| label != "none")
+            ask_label(ctx, ask)?
         }
         None => None,
     };
@@ -199,8 +198,7 @@ fn choose(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Ch
         ctx.out
             .note("note: --label says nothing here: none of the projects is on GitHub")?;
     }
-    let question = "Begin in shadow: agents review, and nothing is fixed, pushed or posted?";
-    let shadow = args.shadow || (ask.is_asking() && ask.agrees(&mut ctx.out, question)?);
+    let shadow = args.shadow || (ask.is_asking() && ask_shadow(ctx, ask)?);
     Ok(Choices {
         agent,
         review_agent,
@@ -209,6 +207,17 @@ fn choose(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Ch
         label: label.filter(|label| !label.is_empty()),
         shadow,
     })
+}
+
+fn ask_label(ctx: &mut CommandContext, ask: &mut Ask) -> Result<Option<String>> {
+    let question = "Take over open PRs with a label by themselves? Which label, such as `remand`";
+    let label = ask.line(&mut ctx.out, question, Some("none"))?;
+    Ok(Some(label).filter(|label| label != "none"))
+}
+
+fn ask_shadow(ctx: &mut CommandContext, ask: &mut Ask) -> Result<bool> {
+    let question = "Begin in shadow: agents review, and nothing is fixed, pushed or posted?";
+    ask.agrees(&mut ctx.out, question)
 }
 
 fn agent(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<AgentChoice> {
@@ -229,7 +238,7 @@ fn agent(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Age
     AgentChoice::read(found.ok_or_else(missing)?, "--agent")
 }
 
-/// Each is looked at before anything is written.
+/// Collects the projects. Each is checked before anything is written.
 fn projects(
     args: &InitArgs,
     ctx: &mut CommandContext,
@@ -240,9 +249,9 @@ fn projects(
     if name.is_some() && args.projects.len() > 1 {
         let hint =
             "give one --project, and add the others with `remand project add PATH --name NAME`";
-        return Err(CommandError::usage("--name is the name of one project")
+        return CommandError::usage("--name is the name of one project")
             .hint(hint)
-            .into());
+            .fail();
     }
     for path in &args.projects {
         let project = ProjectChoice::at(path, name, ctx)?;
@@ -256,7 +265,7 @@ fn projects(
         Err(error) if is_nowhere(&error) => None,
         Err(error) if ask.is_asking() => {
             ctx.out.line(
-                Line::default().piece(TextStyle::Bad, format!("the repository here: {error:#}")),
+                Line::new().piece(TextStyle::Bad, format!("the repository here: {error:#}")),
             )?;
             None
         }
@@ -281,16 +290,16 @@ fn projects(
         }
         let project = ProjectChoice::at(&detect::from_home(&text), name, ctx);
         match project.and_then(|project| project.join(&mut chosen)) {
-            // It was for the first.
+            // The name was for the first project.
             Ok(()) => name = None,
             Err(error) => ctx
                 .out
-                .line(Line::default().piece(TextStyle::Bad, format!("  {error:#}")))?,
+                .line(Line::new().piece(TextStyle::Bad, format!("  {error:#}")))?,
         }
     }
 }
 
-/// Not in a repository: that is no trouble.
+/// True if the directory is not in a repository, which is not an error.
 fn is_nowhere(error: &anyhow::Error) -> bool {
     matches!(
         error.downcast_ref::<GitError>(),
@@ -298,9 +307,9 @@ fn is_nowhere(error: &anyhow::Error) -> bool {
     )
 }
 
-/// By the flag, by the person's word, or by the lock files that are there.
+/// Chooses the set-up from the flag, the answer of the user, or the lock files.
 fn project_setup(
-    args: &InitArgs,
+    flag: Option<&str>,
     project: &ProjectChoice,
     ctx: &mut CommandContext,
     ask: &mut Ask,
@@ -318,7 +327,7 @@ fn project_setup(
         let again_on = with_usual(&usual, files.unwrap_or_default());
         Ok((!command.is_empty()).then_some(SetupChoice { command, again_on }))
     };
-    match &args.setup {
+    match flag {
         Some(setup) => read(setup, "--setup"),
         None if ask.is_asking() => {
             let question = format!("What makes a fresh worktree of {} ready?", project.name);
@@ -339,8 +348,8 @@ fn project_setup(
     }
 }
 
-/// A list in the config file replaces the default, so it has all of that too. Nothing is written where the default has
-/// all files.
+/// Adds the defaults: a list in the config file replaces the default list. Returns nothing if the
+/// default list contains all files.
 fn with_usual(usual: &[String], files: &[String]) -> Vec<String> {
     let more: Vec<String> = files
         .iter()
@@ -381,7 +390,7 @@ fn project_gates(
     )
 }
 
-/// By the same way as `project add`; those that are known stay as they are.
+/// Adds the projects the same way as `project add`; known ones are not changed.
 fn add(choices: &Choices, ctx: &mut CommandContext) -> Result<Vec<Project>> {
     let settings = ctx.settings()?;
     let mut added = Vec::new();
@@ -398,7 +407,7 @@ fn add(choices: &Choices, ctx: &mut CommandContext) -> Result<Vec<Project>> {
     Ok(added)
 }
 
-/// Runs set-up and gates of each project that has gates, unless the person does not want it.
+/// Runs the set-up and gates of each project that has gates, unless the user declines.
 fn try_out(args: &InitArgs, ctx: &mut CommandContext, projects: &[Project]) -> Result<Vec<Tried>> {
     let settings = ctx.settings()?;
     let mut tried = Vec::new();
@@ -424,7 +433,7 @@ fn not_found(
 ) -> Vec<String> {
     let (name, file) = (&project.name, file.display());
     let mut notes = Vec::new();
-    // An ecosystem that was found may need none.
+    // A detected ecosystem may not need a set-up.
     if args.setup.is_none() && project.found.is_none() {
         notes.push(format!(
             "no set-up found for {name}: set `setup` in {file} if a fresh checkout needs one"
@@ -437,7 +446,7 @@ fn not_found(
     notes
 }
 
-/// Tools of other languages, for which one set-up command has no room.
+/// Tools of other languages, which do not fit into a single set-up command.
 fn not_used(project: &ProjectChoice) -> Vec<String> {
     let others = project.found.iter().flat_map(|found| &found.others);
     let note = |(tool, file): &(&str, String)| {
@@ -449,14 +458,6 @@ fn not_used(project: &ProjectChoice) -> Vec<String> {
     others.map(note).collect()
 }
 
-/// All that was done.
-struct Written<'a> {
-    file: &'a Path,
-    backup: Option<&'a Path>,
-    projects: &'a [Project],
-    tried: &'a [Tried],
-}
-
 fn tell_written(
     ctx: &mut CommandContext,
     file: &Path,
@@ -464,7 +465,7 @@ fn tell_written(
     projects: &[Project],
 ) -> Result<()> {
     ctx.out.line(
-        Line::default()
+        Line::new()
             .piece(TextStyle::Good, "wrote")
             .plain(format!(" {}", file.display())),
     )?;
@@ -477,29 +478,8 @@ fn tell_written(
         .try_for_each(|project| project::say(project, ctx))
 }
 
-fn tell(ctx: &mut CommandContext, written: &Written<'_>, choices: &Choices) -> Result<ExitCode> {
-    let Written {
-        file,
-        backup,
-        projects,
-        tried,
-    } = *written;
-    let next = next(projects, choices);
-    if ctx.out.is_json() {
-        let next = next.into_iter().map(|(command, _)| command).collect();
-        let (config, backup) = (
-            file.display().to_string(),
-            backup.map(|path| path.display().to_string()),
-        );
-        ctx.out.json(&InitReport {
-            config,
-            backup,
-            projects,
-            tried,
-            next,
-        })?;
-        return Ok(ExitCode::Done);
-    }
+fn print(ctx: &mut CommandContext, report: &InitReport<'_>, next: &[(String, &str)]) -> Result<()> {
+    let (tried, projects) = (report.tried, report.projects);
     tried
         .iter()
         .try_for_each(|tried| tried.show(&mut ctx.out))?;
@@ -509,65 +489,51 @@ fn tell(ctx: &mut CommandContext, written: &Written<'_>, choices: &Choices) -> R
     }
     ctx.out.blank()?;
     ctx.out.line("Next:")?;
-    let wide = next
-        .iter()
-        .map(|(command, _)| command.len())
-        .max()
-        .unwrap_or(0);
-    for (command, what) in &next {
-        ctx.out.line(
-            Line::default()
-                .plain("  ")
-                .command(format!("{command:<wide$}"))
-                .faint(format!("   {what}")),
-        )?;
+    let wide = next.iter().map(|(command, _)| command.len()).max();
+    let wide = wide.unwrap_or(0);
+    for (command, what) in next {
+        let line = Line::new().plain("  ").command(format!("{command:<wide$}"));
+        ctx.out.line(line.faint(format!("   {what}")))?;
     }
-    Ok(ExitCode::Done)
+    Ok(())
 }
 
-/// The first things to type.
+/// First commands to type.
 fn next(projects: &[Project], choices: &Choices) -> Vec<(String, &'static str)> {
-    let begin = match projects.iter().find_map(|project| project.repo.as_ref()) {
-        Some(repo) if choices.shadow => (
-            format!("remand watch {repo}#NUMBER"),
-            "have a PR judged, in shadow",
-        ),
-        Some(repo) => (
-            format!("remand watch {repo}#NUMBER"),
+    let repo = projects.iter().find_map(|project| project.repo.as_ref());
+    let watch = |repo: &String| format!("remand watch {repo}#NUMBER");
+    let review = "remand review".to_owned();
+    let begin = match (repo, choices.shadow) {
+        (Some(repo), true) => (watch(repo), "have a PR judged, in shadow"),
+        (Some(repo), false) => (
+            watch(repo),
             "have a PR reviewed, fixed and pushed until it passes",
         ),
-        None if projects.is_empty() => (
+        (None, _) if projects.is_empty() => (
             "remand project add PATH".to_owned(),
             "tell remand about a repository",
         ),
-        None if choices.shadow => (
-            "remand review".to_owned(),
+        (None, true) => (
+            review,
             "in a worktree of it: have its work judged, in shadow",
         ),
-        None => (
-            "remand review".to_owned(),
+        (None, false) => (
+            review,
             "in a worktree of it: have its work reviewed and fixed",
         ),
     };
-    let doctor = (
-        "remand doctor".to_owned(),
-        "what is still missing, and how to get it",
-    );
-    if choices.shadow {
-        let run = (
-            "remand run".to_owned(),
-            "the daemon; in shadow agents only review",
-        );
-        return vec![
-            doctor,
-            begin,
-            run,
-            ("remand stats --shadow".to_owned(), "what came of it"),
-        ];
-    }
-    vec![
-        doctor,
+    let run = match choices.shadow {
+        true => "the daemon; in shadow agents only review",
+        false => "the daemon that does it",
+    };
+    let doctor = "what is still missing, and how to get it";
+    let mut next = vec![
+        ("remand doctor".to_owned(), doctor),
         begin,
-        ("remand run".to_owned(), "the daemon that does it"),
-    ]
+        ("remand run".to_owned(), run),
+    ];
+    if choices.shadow {
+        next.push(("remand stats --shadow".to_owned(), "what came of it"));
+    }
+    next
 }

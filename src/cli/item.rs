@@ -1,4 +1,4 @@
-//! `remand item`: the small admin db to work items, with the checks that everybody else's go through.
+//! `remand item`: administration of work items, with the same checks as for all other items.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -8,7 +8,7 @@ use super::show;
 use crate::blackboard::{self as bb, BoardError, Conn, NewItem};
 use crate::change::{Change, State};
 use crate::cli::frame::context::{CommandContext, Step, id_or_dash};
-use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::error::{CommandError, ExitCode, refused_for};
 use crate::cli::frame::ui::{Line, Table};
 use crate::cli::view::print_change::told;
 use crate::human_time::ago;
@@ -117,31 +117,26 @@ fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
         refuse_second(conn, &change, args.source)?;
         let added = bb::insert_item(conn, &change, &new, step.now)?;
         added.ok_or_else(|| refused("an item with this key is there already", None))
-    })?;
-    if ctx.out.is_json() {
-        ctx.out.json(&added)?;
-        return Ok(ExitCode::Done);
-    }
-    let id = added.item_id.as_str();
-    ctx.out.line(Line::default().strong(id).plain(format!(
-        " {} for {} is {}",
-        added.source, change.change_id, added.status
-    )))?;
-    Ok(ExitCode::Done)
+    });
+    let added = refused_for(&change, added)?;
+    ctx.show(&added, |ctx, added| {
+        let (source, status) = (added.source, added.status);
+        let what = format!(" {source} for {} is {status}", change.change_id);
+        let line = Line::new().strong(&added.item_id).plain(what);
+        Ok(ctx.out.line(line)?)
+    })
 }
 
 fn object(text: &str) -> Result<Map<String, Value>> {
     let hint = "a JSON object, such as '{\"note\": \"by hand\"}'";
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(CommandError::usage("--metadata is JSON, but not an object")
+        Ok(_) => CommandError::usage("--metadata is JSON, but not an object")
             .hint(hint)
-            .into()),
-        Err(error) => Err(
-            CommandError::usage(format!("--metadata is not JSON: {error}"))
-                .hint(hint)
-                .into(),
-        ),
+            .fail(),
+        Err(error) => CommandError::usage(format!("--metadata is not JSON: {error}"))
+            .hint(hint)
+            .fail(),
     }
 }
 
@@ -207,7 +202,7 @@ fn new_item(
     Ok(new)
 }
 
-/// A review that its change has no use for would be cancelled as soon as it is claimed.
+/// Refuses a review that the change cannot use: it would be cancelled as soon as it is claimed.
 fn refuse_useless_review(change: &Change) -> bb::Result<()> {
     let facts = crate::state::Facts::from(change);
     match crate::state::next(change.state, Trigger::ReviewClaimed, facts) {
@@ -247,30 +242,26 @@ fn refuse_second(conn: &Conn, change: &Change, source: Source) -> bb::Result<()>
 
 fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let items = ctx.read(|conn| bb::list_items(conn, args.status, args.limit))?;
-    if ctx.out.is_json() {
-        ctx.out.json(&items)?;
-        return Ok(ExitCode::Done);
-    }
-    if items.is_empty() {
-        ctx.out.note("no such item")?;
-        return Ok(ExitCode::Done);
-    }
-    let mut table = Table::new(&[
-        "ITEM", "SOURCE", "STATUS", "PRIO", "CHANGE", "TITLE", "MADE",
-    ]);
-    for item in &items {
-        table.row([
-            item.item_id.as_str(),
-            item.source.as_str(),
-            item.status.as_str(),
-            item.priority.as_str(),
-            id_or_dash(item.change_id.as_ref()),
-            &item.title,
-            &ago(item.created_at, ctx.now),
+    ctx.show(&items, |ctx, items| {
+        if items.is_empty() {
+            return Ok(ctx.out.note("no such item")?);
+        }
+        let mut table = Table::new(&[
+            "ITEM", "SOURCE", "STATUS", "PRIO", "CHANGE", "TITLE", "MADE",
         ]);
-    }
-    ctx.out.table(&table)?;
-    Ok(ExitCode::Done)
+        for item in items {
+            table.row([
+                item.item_id.as_str(),
+                item.source.as_str(),
+                item.status.as_str(),
+                item.priority.as_str(),
+                id_or_dash(item.change_id.as_ref()),
+                &item.title,
+                &ago(item.created_at, ctx.now),
+            ]);
+        }
+        Ok(ctx.out.table(&table)?)
+    })
 }
 
 fn requeue(id: &ItemId, ctx: &mut CommandContext) -> Result<ExitCode> {
@@ -333,7 +324,7 @@ fn done(ctx: &mut CommandContext, item: &Item, what: &str) -> Result<ExitCode> {
         ctx.out.json(item)?;
         return Ok(ExitCode::Done);
     }
-    let line = Line::default()
+    let line = Line::new()
         .strong(item.item_id.as_str())
         .plain(format!(" {} {what}", item.source));
     ctx.out.line(line)?;

@@ -1,4 +1,4 @@
-//! `remand log`: what an agent wrote.
+//! `remand log`: prints the output of an agent.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use crate::human_time::span;
 use crate::process::{self, Follow, Stream};
 use crate::work::{Run, RunId};
 
-/// How often a follower looks.
+/// Interval between two reads of a follower.
 const LOOK: Duration = Duration::from_millis(200);
-/// After so much silence a follower says what the agent is doing, and then again after twice as long.
+/// Time without output after which a follower shows the agent's activity; doubled each time.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Show what an agent wrote in a run
@@ -54,14 +54,14 @@ struct LogView<'a> {
     text: &'a str,
     bytes_seen: u64,
     bytes_left_out: u64,
-    /// What it is doing; none when it is over, or said nothing yet.
+    /// Current activity; `None` if the run has ended or has not reported anything yet.
     doing: Option<Doing>,
 }
 
-/// How output is shown.
+/// Output mode.
 enum Manner {
     Raw,
-    /// Byte for byte, but for what a terminal would obey.
+    /// Byte for byte, except for terminal control codes.
     AsWritten,
     ForPeople(Reader),
 }
@@ -84,7 +84,7 @@ impl Manner {
         Ok(())
     }
 
-    /// What is left when nothing more comes.
+    /// Prints the remaining output at the end of the stream.
     fn end(&mut self, ctx: &mut CommandContext) -> Result<()> {
         if let Self::ForPeople(reader) = self {
             ctx.out.stream(&reader.end())?;
@@ -106,39 +106,35 @@ pub(crate) fn log(args: &LogArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
         return follow(ctx, &run, stream, manner);
     }
     if !dir.is_dir() {
-        return Err(CommandError::not_found(format!(
+        return CommandError::not_found(format!(
             "the files of {} are gone: {}",
             run.run_id, run.dir
         ))
-        .into());
+        .fail();
     }
     let kept = process::read_output(dir, stream)?;
-    if ctx.out.is_json() {
-        ctx.out.json(&LogView {
-            run_id: &run.run_id,
-            stream: name,
-            text: &kept.text,
-            bytes_seen: kept.bytes_seen,
-            bytes_left_out: kept.bytes_left_out,
-            doing: if run.ended.is_none() {
-                agent::doing(dir)?
-            } else {
-                None
-            },
-        })?;
-        return Ok(ExitCode::Done);
-    }
-    manner.print(ctx, &kept.text)?;
-    manner.end(ctx)?;
-    if !args.raw {
-        if kept.text.is_empty() {
-            ctx.out
-                .note(format!("{} wrote nothing to {name}", run.run_id))?;
-        } else if !kept.text.ends_with('\n') {
+    let view = LogView {
+        run_id: &run.run_id,
+        stream: name,
+        text: &kept.text,
+        bytes_seen: kept.bytes_seen,
+        bytes_left_out: kept.bytes_left_out,
+        doing: match run.ended {
+            None => agent::doing(dir)?,
+            Some(_) => None,
+        },
+    };
+    ctx.show(&view, |ctx, view| {
+        manner.print(ctx, view.text)?;
+        manner.end(ctx)?;
+        if !args.raw && view.text.is_empty() {
+            let note = format!("{} wrote nothing to {name}", run.run_id);
+            ctx.out.note(note)?;
+        } else if !args.raw && !view.text.ends_with('\n') {
             ctx.out.blank()?;
         }
-    }
-    Ok(ExitCode::Done)
+        Ok(())
+    })
 }
 
 fn which(ctx: &CommandContext, text: &str) -> Result<Run> {
@@ -153,12 +149,13 @@ fn which(ctx: &CommandContext, text: &str) -> Result<Run> {
         Thing::Review(_, review) => ctx.read(|conn| bb::last_run(conn, &review.item_id))?,
         Thing::Rejection(_)
         | Thing::Finding(..)
+        | Thing::Feedback(_)
         | Thing::Event(_)
         | Thing::Project(_)
         | Thing::Pull(_) => {
-            return Err(CommandError::usage(format!("`{text}` is not a run"))
+            return CommandError::usage(format!("`{text}` is not a run"))
                 .hint("give a run (r1), an item (w1) or a change (c1)")
-                .into());
+                .fail();
         }
     };
     found.ok_or_else(|| {
@@ -180,7 +177,7 @@ fn follow(
     let mut silence = SILENCE;
     wait(async move {
         loop {
-            // Whether it has ended is asked before the output is read, so that its last words are not missed.
+            // The end of the run is checked before reading, so that its last output is not missed.
             let is_over = board
                 .read(|conn| bb::run(conn, &run.run_id))?
                 .ended
@@ -203,7 +200,8 @@ fn follow(
     })?
 }
 
-/// Says what a silent agent is doing, once it has done so for long enough; returns for how long it is left alone then.
+/// Prints the activity of a silent agent after enough time; returns the time until the next
+/// message.
 fn say_silent(ctx: &mut CommandContext, dir: &Path, silence: Duration) -> Result<Duration> {
     let written = process::written_at(dir, Stream::Stdout)?;
     if written.is_none_or(|written| clock::now().since(written) < silence) {

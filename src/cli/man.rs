@@ -1,4 +1,4 @@
-//! `remand man`: the manual, made from the same words as the help.
+//! `remand man`: the manual, generated from the help texts.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -9,11 +9,11 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Command, CommandFactory as _};
 use clap_mangen::Man;
 use serde::Serialize;
+use serde_json::json;
 
 use super::Cli;
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::ui::Line;
 use crate::diagnostic::nearest;
 
 /// Print a page of the manual, or write all pages into a folder
@@ -33,48 +33,27 @@ pub(crate) struct ManArgs {
 }
 
 #[derive(Serialize)]
-struct ManReport {
-    name: String,
-    text: String,
-}
-
-#[derive(Serialize)]
-struct Written {
-    dir: PathBuf,
-    files: Vec<String>,
-}
-
 struct ManPage {
-    /// `remand-status.1`
-    file: String,
+    /// File name, such as `remand-status.1`.
+    name: String,
     text: String,
 }
 
 pub(crate) fn man(args: &ManArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let mut root = Cli::command();
-    // Gives the subcommands their full names and what holds everywhere.
+    // Sets the full names of the subcommands and adds the global options.
     root.build();
     match &args.dir {
         Some(dir) => write_all(&root, dir, ctx),
-        None => print_one(named(&root, &args.command)?, ctx),
+        None => {
+            let page = page(named(&root, &args.command)?)?;
+            ctx.show(&page, |ctx, page| Ok(ctx.out.raw(&page.text)?))
+        }
     }
 }
 
-fn print_one(command: &Command, ctx: &mut CommandContext) -> Result<ExitCode> {
-    let page = page(command)?;
-    if ctx.out.is_json() {
-        ctx.out.json(&ManReport {
-            name: page.file,
-            text: page.text,
-        })?;
-    } else {
-        ctx.out.raw(&page.text)?;
-    }
-    Ok(ExitCode::Done)
-}
-
-/// The command that the words name, one below the other.
-fn named<'a>(root: &'a Command, words: &[String]) -> Result<&'a Command> {
+/// Finds a command by its path of subcommand names.
+pub(crate) fn named<'a>(root: &'a Command, words: &[String]) -> Result<&'a Command> {
     let mut found = root;
     for word in words {
         found = shown(found)
@@ -107,31 +86,23 @@ fn write_all(root: &Command, dir: &Path, ctx: &mut CommandContext) -> Result<Exi
         pages.push(page(command)?);
         left.extend(shown(command));
     }
-    pages.sort_by(|one, other| one.file.cmp(&other.file));
+    pages.sort_by(|one, other| one.name.cmp(&other.name));
     for page in &pages {
-        let path = dir.join(&page.file);
-        // Everybody may read a manual, unlike all else that remand writes.
+        let path = dir.join(&page.name);
+        // Manual pages are world-readable, unlike all other files that remand writes.
         let written = fs::write(&path, &page.text)
             .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o644)));
         written.with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let files: Vec<String> = pages.into_iter().map(|page| page.file).collect();
-    if ctx.out.is_json() {
-        ctx.out.json(&Written {
-            dir: dir.to_owned(),
-            files,
-        })?;
-    } else {
-        ctx.out.line(Line::default().plain(format!(
-            "{} pages in {}",
-            files.len(),
-            dir.display()
-        )))?;
-    }
-    Ok(ExitCode::Done)
+    let files: Vec<String> = pages.into_iter().map(|page| page.name).collect();
+    let value = json!({ "dir": dir.to_string_lossy(), "files": files });
+    ctx.show(&value, |ctx, _| {
+        let line = format!("{} pages in {}", files.len(), dir.display());
+        Ok(ctx.out.line(line)?)
+    })
 }
 
-/// One folder, and not those above it: a slip of the pen should not leave a row of them.
+/// Creates one directory but not its parents, so that a typo does not leave a chain of them.
 fn make(dir: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o755).create(dir) {
         Ok(()) => fs::set_permissions(dir, Permissions::from_mode(0o755)),
@@ -168,12 +139,12 @@ fn page(command: &Command) -> Result<ManPage> {
         text.push_str(&notes(&after.to_string()));
     }
     Ok(ManPage {
-        file: man.get_filename(),
+        name: man.get_filename(),
         text: in_ascii(&text),
     })
 }
 
-/// What is not ASCII by its number, so that no reader of the page has to guess how it is encoded.
+/// Escapes non-ASCII characters by number, so that no reader has to guess the encoding.
 fn in_ascii(text: &str) -> String {
     let mut ascii = String::with_capacity(text.len());
     for c in text.chars() {
@@ -186,7 +157,7 @@ fn in_ascii(text: &str) -> String {
     ascii
 }
 
-/// What stands below the help: lines that are set in (examples) stay as they are, the rest flows.
+/// Formats the text below the help: indented lines (examples) are kept, the rest is filled.
 fn notes(text: &str) -> String {
     let mut roff = String::new();
     let mut is_set_in = false;
@@ -211,7 +182,7 @@ fn notes(text: &str) -> String {
     roff
 }
 
-/// A line of text as roff reads it: a dot or a quote at its beginning would be a request.
+/// Escapes a line for roff: a leading dot or quote would be a request.
 fn escaped(line: &str) -> String {
     let text = line
         .replace('\\', "\\e")

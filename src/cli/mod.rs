@@ -1,7 +1,9 @@
-//! The command line: reads what was typed, asks the blackboard, prints. It judges nothing and runs no agent; what a
-//! person says becomes an event or one of the blackboard's own steps, like everybody else's word.
+//! The command line: parses arguments, queries the blackboard, prints. It makes no decisions about
+//! changes and runs no agent; the decision of a person becomes an event or one of the blackboard's
+//! steps, like those of everybody else.
 //!
-//! One file a command, with its arguments and one function. Doc comments on arguments are the help.
+//! One file per command, with its arguments and one function. Doc comments on arguments are the
+//! help.
 
 mod approve;
 mod backup;
@@ -15,10 +17,12 @@ mod doctor;
 mod evaluators;
 mod events;
 mod frame;
+mod help;
 mod init;
 mod item;
 mod log;
 mod man;
+mod narration;
 mod operator;
 mod project;
 mod prompts;
@@ -43,7 +47,7 @@ mod why;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 
 use frame::context::CommandContext;
 use frame::error::ExitCode;
@@ -149,17 +153,22 @@ enum Command {
     Prompts(prompts::PromptsCommand),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
+    Help(help::HelpArgs),
 }
 
-/// The whole program, but for the shim.
+/// Runs the whole program, except for the shim.
 pub(crate) fn main() -> std::process::ExitCode {
     if let Err(error) = process::close_memory() {
         return frame::error::report(&mut Ui::new(Format::Text), &error.into()).into();
     }
-    let cli = match Cli::try_parse() {
+    let parsed = help::command()
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
-            // Help goes to stdout with 0, a wrong word to stderr with 2. A closed pipe is nobody to tell.
+            // Help goes to stdout with exit code 0, a usage error to stderr with 2. A closed pipe
+            // is ignored.
             drop(error.print());
             return if error.use_stderr() {
                 ExitCode::Usage
@@ -191,13 +200,13 @@ pub(crate) fn main() -> std::process::ExitCode {
                 "`remand init` asks for what is needed; `remand project add PATH` adds a repository"
             }
         };
-        // A closed stderr is nobody to tell.
+        // A closed stderr is ignored.
         drop(ctx.out.note(format!("hint: nothing yet: {begin}")));
     }
     code.into()
 }
 
-/// Whether the command only looks: a setting that cannot be read must not hide the board from anybody.
+/// True if the command is read-only: an invalid setting must not hide the board.
 fn only_looks(command: Option<&Command>) -> bool {
     matches!(
         command,
@@ -263,13 +272,14 @@ fn obey(command: Option<Command>, ctx: &mut CommandContext) -> Result<ExitCode> 
         Some(Command::Prompts(command)) => prompts::prompts(command, ctx),
         Some(Command::Completions(args)) => completions::completions(&args, ctx),
         Some(Command::Man(args)) => man::man(&args, ctx),
+        Some(Command::Help(args)) => help::help(&args, ctx),
     }
 }
 
 /// A change as a person names it, and as most commands take it.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Named {
-    /// The change: its id (c1), its branch, the path of its worktree, or its PR (owner/repo#42)
+    /// The change: its id (c1), its branch, the path of its worktree, or its PR (owner/repo#42, its URL, or 42)
     #[arg(value_name = "CHANGE")]
     pub(crate) change: String,
 }

@@ -1,5 +1,6 @@
-//! A person's word on a change: `retry refine comment pause resume post cancel`. Each finds the change, says one
-//! thing to the blackboard and shows what follows; they differ by a line, so they are together.
+//! Operator commands on a change: `retry refine comment pause resume post cancel`. Each finds the
+//! change, writes one decision to the blackboard and shows the consequences. They share a file
+//! because they differ by only a line.
 
 use anyhow::Result;
 use clap::Args;
@@ -7,9 +8,11 @@ use clap::Args;
 use super::Named;
 use crate::blackboard as bb;
 use crate::blackboard::{BoardError, Guidance};
-use crate::cli::frame::context::{CommandContext, said};
-use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::error::{ExitCode, refused_for};
+use crate::cli::frame::text_source::TextArgs;
 use crate::cli::view::print_change::told;
+use crate::text::count;
 
 /// Try again what failed, after an escalation
 #[derive(Debug, Args)]
@@ -27,8 +30,9 @@ pub(crate) struct RetryArgs {
 }
 
 pub(crate) fn retry(args: &RetryArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    let id = ctx.change(&args.named.change)?.change_id;
-    ctx.write("retry", |conn, step| {
+    let change = ctx.change(&args.named.change)?;
+    let id = change.change_id.clone();
+    let tried = ctx.write("retry", |conn, step| {
         if args.accept_git_settings && !bb::accept_git_settings(conn, &id, &step.actor, step.now)? {
             return Err(BoardError::Refused {
                 what: "no settings of git wait for a decision".to_owned(),
@@ -36,30 +40,36 @@ pub(crate) fn retry(args: &RetryArgs, ctx: &mut CommandContext) -> Result<ExitCo
             });
         }
         bb::retry(conn, &id, &step.actor, step.now)
-    })?;
+    });
+    refused_for(&change, tried)?;
     told(ctx, &id, "is tried again")
 }
 
 /// Have the open findings fixed now, in a new round, perhaps with your guidance
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  remand refine c3 --text 'use the retry policy of http.rs, do not write a second one'"
+    after_help = "Example:\n  remand refine c3 'use the retry policy of http.rs, do not write a second one'"
 )]
 pub(crate) struct RefineArgs {
     #[command(flatten)]
     named: Named,
 
-    /// What the agent is told besides the open findings (`-`: from stdin)
-    #[arg(long, value_name = "TEXT")]
-    text: Option<String>,
+    #[command(flatten)]
+    text: TextArgs,
 }
 
 pub(crate) fn refine(args: &RefineArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    let text = args.text.as_deref().map(said).transpose()?;
-    let id = ctx.change(&args.named.change)?.change_id;
-    ctx.write_and_judge("refine", |conn, step| {
+    let change = ctx.change(&args.named.change)?;
+    let id = change.change_id.clone();
+    let question = format!(
+        "What should the agent know besides the open findings of {id} ({})? It may be empty.",
+        change.title
+    );
+    let text = args.text.optional(ctx, &question)?;
+    let refined = ctx.write_and_judge("refine", |conn, step| {
         bb::refine(conn, &id, text.as_deref(), &step.actor, step.now).map(|_| ())
-    })?;
+    });
+    refused_for(&change, refined)?;
     told(ctx, &id, "is to be refined")
 }
 
@@ -70,14 +80,15 @@ pub(crate) struct CommentArgs {
     #[command(flatten)]
     named: Named,
 
-    /// What the agent is told (`-`: from stdin)
-    #[arg(value_name = "TEXT")]
-    text: String,
+    #[command(flatten)]
+    text: TextArgs,
 }
 
 pub(crate) fn comment(args: &CommentArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    let body = said(&args.text)?;
-    let id = ctx.change(&args.named.change)?.change_id;
+    let change = ctx.change(&args.named.change)?;
+    let id = change.change_id;
+    let question = format!("What should the next fix of {id} ({}) know?", change.title);
+    let body = args.text.required(ctx, &question)?;
     ctx.write("comment", |conn, step| {
         bb::add_guidance(
             conn,
@@ -138,10 +149,11 @@ pub(crate) fn resume(args: &ResumeArgs, ctx: &mut CommandContext) -> Result<Exit
     told(ctx, &id, what)
 }
 
-/// Post once more what GitHub refused
+/// Post now what GitHub refused, or what waits for its next try
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What could not be posted for want of a network, a login or a budget is tried again by itself."
+    after_help = "Posts that failed for want of a network, a login or a budget are tried again on their own, after a \
+growing delay; this ends the delay. The daemon posts them, or `remand tick`."
 )]
 pub(crate) struct PostArgs {
     #[command(flatten)]
@@ -153,12 +165,11 @@ pub(crate) fn post(args: &PostArgs, ctx: &mut CommandContext) -> Result<ExitCode
     let opened = ctx.write("post", |conn, step| {
         bb::post(conn, &id, &step.actor, step.now)
     })?;
-    let said = match opened {
-        0 => "has nothing that GitHub refused".to_owned(),
-        1 => "has 1 post to be tried again".to_owned(),
-        n => format!("has {n} posts to be tried again"),
+    let outcome = match opened {
+        0 => "has no post that was refused or waits for another try".to_owned(),
+        n => format!("has {} to be tried again", count(n, "post")),
     };
-    told(ctx, &id, &said)
+    told(ctx, &id, &outcome)
 }
 
 /// Close a change: nothing more is done for it

@@ -1,18 +1,23 @@
-//! `remand project add`, `remand project list`
+//! `remand project`: `add` and `list`; the other subcommands have separate files.
+
+mod remove;
+mod show;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use super::init::{NewProject, ProjectFlags, write_settings};
 use super::service;
 use crate::blackboard::{self as bb, Project};
 use crate::change::ProjectId;
-use crate::cli::frame::context::{CommandContext, wait};
+use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::remote_url::{self, Unfit};
 use crate::cli::frame::ui::{Line, Table};
 use crate::config::Loaded;
+use crate::diagnostic::nearest;
 use crate::git;
 
 /// The repositories that remand knows
@@ -20,13 +25,16 @@ use crate::git;
 pub(crate) enum ProjectCommand {
     Add(AddArgs),
     List(ListArgs),
+    Show(show::ShowArgs),
+    Remove(remove::RemoveArgs),
 }
 
 /// Tell remand about a repository
 #[derive(Debug, Args)]
 #[command(
     after_help = "Pull requests of it may then enter the loop with `remand watch`, worktrees with `remand review`. Its main \
-checkout is never worked in. Of a repository that is known already, `--url` alone pins another URL.\n\n\
+checkout is never worked in.\n\nIf there is a config file, set-up, gates, label and shadow are asked for on a terminal, or taken from the \
+options and the files of the repository, and written to [projects.NAME] there. Of a repository that is known already, `--url` alone pins another URL.\n\n\
 Example:\n  remand project add ~/src/website"
 )]
 pub(crate) struct AddArgs {
@@ -50,10 +58,13 @@ pub(crate) struct AddArgs {
     /// The branch that work goes into [default: what `origin` says, else main or master]
     #[arg(long, value_name = "BRANCH")]
     default_branch: Option<String>,
+
+    #[command(flatten)]
+    flags: ProjectFlags,
 }
 
 impl AddArgs {
-    /// A repository, with all that can be read from it.
+    /// Arguments for a repository for which everything is detected.
     pub(crate) fn at(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -61,6 +72,7 @@ impl AddArgs {
             repo: None,
             url: None,
             default_branch: None,
+            flags: ProjectFlags::default(),
         }
     }
 
@@ -71,11 +83,13 @@ impl AddArgs {
         }
     }
 
-    /// Nothing but where it is: that is also asked of a repository that is known already, such as one that was renamed.
+    /// True if only the location is given: that is also allowed for a known repository, such as a
+    /// renamed one.
     fn moves_only(&self) -> bool {
         (self.url.is_some() || self.repo.is_some())
             && self.name.is_none()
             && self.default_branch.is_none()
+            && !self.flags.is_given()
     }
 }
 
@@ -87,29 +101,61 @@ pub(crate) fn project(command: ProjectCommand, ctx: &mut CommandContext) -> Resu
     match command {
         ProjectCommand::Add(args) => add(&args, ctx),
         ProjectCommand::List(_) => list(ctx),
+        ProjectCommand::Show(args) => show::show(&args, ctx),
+        ProjectCommand::Remove(args) => remove::remove(&args, ctx),
     }
 }
 
+/// Finds a project by name, even if it was removed.
+fn known(ctx: &CommandContext, name: &str) -> Result<Project> {
+    let found = ctx.read(|conn| match bb::project(conn, &ProjectId::new(name)) {
+        Err(bb::BoardError::NotFound { .. }) => Ok(None),
+        found => found.map(Some),
+    })?;
+    if let Some(project) = found {
+        return Ok(project);
+    }
+    let all = ctx.read(bb::list_projects)?;
+    let names: Vec<&str> = all.iter().map(|one| one.project_id.as_str()).collect();
+    let hint = match nearest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if names.is_empty() => "no project is known yet: `remand project add PATH`".to_owned(),
+        None => format!("the projects are: {}", names.join(", ")),
+    };
+    CommandError::not_found(format!("there is no project `{name}`"))
+        .hint(hint)
+        .fail()
+}
+
 fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    refuse_agents()?;
     ctx.may_begin();
+    let new = NewProject {
+        path: &args.path,
+        name: args.name.as_deref(),
+        repo: args.repo.as_deref(),
+    };
+    write_settings(&args.flags, &new, ctx)?;
     let settings = ctx.settings()?;
     let project = put(args, &settings, ctx)?;
-    if ctx.out.is_json() {
-        ctx.out.json(&project)?;
-        return Ok(ExitCode::Done);
-    }
-    say(&project, ctx)?;
-    say_who_works(&settings, project.project_id.as_str(), ctx)?;
+    ctx.show(&project, |ctx, project| {
+        print_added(ctx, project, &settings)
+    })
+}
+
+fn print_added(ctx: &mut CommandContext, project: &Project, settings: &Loaded) -> Result<()> {
+    say(project, ctx)?;
+    say_who_works(settings, project.project_id.as_str(), ctx)?;
     if let Some((what, remedy)) =
         service::outside_of_unit(&settings.blackboard, Path::new(&project.common_dir))
     {
         ctx.out.note(format!("note: {what}"))?;
         ctx.out.note(format!("hint: {remedy}"))?;
     }
-    Ok(ExitCode::Done)
+    Ok(())
 }
 
-/// Puts a repository on the blackboard, or changes where it is.
+/// Adds a repository to the blackboard, or updates its location.
 pub(crate) fn put(args: &AddArgs, settings: &Loaded, ctx: &CommandContext) -> Result<Project> {
     let found = wait(ctx.git(settings).project_at(&args.path))??;
     let project = described(&found, args, ctx)?;
@@ -124,24 +170,29 @@ pub(crate) fn put(args: &AddArgs, settings: &Loaded, ctx: &CommandContext) -> Re
             args.repo.as_deref(),
         ),
         Some(_) | None => {
-            bb::insert_project(conn, &project)?;
-            let shadow = settings.project(project.project_id.as_str()).shadow;
-            bb::set_project_shadow(conn, &project.project_id, shadow, step.now)?;
-            Ok(project)
+            let stored = bb::insert_project(conn, &project)?;
+            let id = &stored.project_id;
+            if args.name.is_some() && *id != project.project_id {
+                return Err(bb::BoardError::Refused {
+                    what: format!("this repository was the project `{id}` and keeps that name"),
+                    hint: Some("leave --name out".to_owned()),
+                });
+            }
+            let shadow = settings.project(id.as_str()).shadow;
+            bb::set_project_shadow(conn, id, shadow, step.now)?;
+            Ok(stored)
         }
     })
 }
 
-/// What is known of it now.
+/// Prints the project as it is now known.
 pub(crate) fn say(project: &Project, ctx: &mut CommandContext) -> Result<()> {
     let name = project.project_id.as_str();
-    ctx.out.line(Line::default().strong(name).plain(format!(
-        " is {}, work goes into {}",
-        project.path, project.default_branch
-    )))?;
+    let (path, branch) = (&project.path, &project.default_branch);
+    let what = format!(" is {path}, work goes into {branch}");
+    ctx.out.line(Line::new().strong(name).plain(what))?;
     if let Some(url) = &project.remote_url {
-        ctx.out
-            .line(Line::default().plain(format!("what is pushed goes to {url}")))?;
+        ctx.out.line(format!("what is pushed goes to {url}"))?;
     } else if let Some(repo) = &project.repo {
         let what =
             format!("note: nothing can be pushed to pull requests of {repo}: no URL is pinned");
@@ -154,7 +205,7 @@ pub(crate) fn say(project: &Project, ctx: &mut CommandContext) -> Result<()> {
     Ok(())
 }
 
-/// Nothing will happen without an agent: better said now than found out later.
+/// Prints a note if the project has no agent: without one, nothing would ever happen.
 pub(crate) fn say_who_works(
     settings: &Loaded,
     project: &str,
@@ -175,12 +226,12 @@ pub(crate) fn say_who_works(
     Ok(())
 }
 
-/// The project as it is going to be known, for `review --add-project` too.
+/// Returns the project that would be added; also for `review --add-project`.
 pub(crate) fn plain_project(found: &git::Project, ctx: &CommandContext) -> Result<Project> {
     named_project(found, None, ctx)
 }
 
-/// The same with a name that a person gave.
+/// Like `plain_project`, with an explicit name.
 pub(crate) fn named_project(
     found: &git::Project,
     name: Option<&str>,
@@ -200,7 +251,7 @@ fn described(found: &git::Project, args: &AddArgs, ctx: &CommandContext) -> Resu
         let what = format!("`{name}` can't be the name of a project");
         let hint = "letters, digits, `-`, `_` and `.`, at most 64 bytes, not beginning with `-` or `.`; give one with --name to \
                     `remand init` or `remand project add`";
-        return Err(CommandError::usage(what).hint(hint).into());
+        return CommandError::usage(what).hint(hint).fail();
     }
     let repo = match &args.repo {
         Some(repo) => Some(checked_repo(repo)?),
@@ -215,9 +266,8 @@ fn described(found: &git::Project, args: &AddArgs, ctx: &CommandContext) -> Resu
             "cannot tell which branch of {} work goes into",
             found.path.display()
         );
-        return Err(CommandError::new(what)
-            .hint("a repository needs at least one commit; `remand project add PATH --default-branch BRANCH` names the branch")
-            .into());
+        return CommandError::new(what)
+            .hint("a repository needs at least one commit; `remand project add PATH --default-branch BRANCH` names the branch").fail();
     };
     git::check_branch_name(&default_branch)
         .map_err(|error| CommandError::usage(error.to_string()))?;
@@ -232,7 +282,7 @@ fn described(found: &git::Project, args: &AddArgs, ctx: &CommandContext) -> Resu
     })
 }
 
-/// The main checkout's folder; of a bare repository its own, without `.git`.
+/// Name of the main checkout's directory; for a bare repository its own, without `.git`.
 fn folder_name(path: &Path) -> String {
     let name = path
         .file_name()
@@ -255,11 +305,9 @@ fn checked_repo(text: &str) -> Result<String> {
     if is_repo(text) {
         return Ok(text.to_owned());
     }
-    Err(
-        CommandError::usage(format!("`{text}` is not the name of a repository"))
-            .hint("as owner/name, like rust-lang/rust")
-            .into(),
-    )
+    CommandError::usage(format!("`{text}` is not the name of a repository"))
+        .hint("as owner/name, like rust-lang/rust")
+        .fail()
 }
 
 fn is_repo(text: &str) -> bool {
@@ -274,7 +322,8 @@ fn is_repo(text: &str) -> bool {
         .is_some_and(|(owner, name)| fits(owner) && fits(name))
 }
 
-/// `owner/name` of `https://github.com/owner/name.git`, `git@github.com:owner/name` and the like.
+/// Extracts `owner/name` from `https://github.com/owner/name.git`, `git@github.com:owner/name` and
+/// similar URLs.
 fn repo_of_url(url: &str) -> Option<String> {
     let rest = url
         .split_once("github.com")?
@@ -285,18 +334,15 @@ fn repo_of_url(url: &str) -> Option<String> {
     is_repo(rest).then(|| rest.to_owned())
 }
 
-/// The URL that is pinned. One that was given must be fit to push to; the remote's own is left out if it is not, unless
-/// there is a secret in it.
+/// Returns the URL to pin. A given URL must be valid for pushing; an invalid URL of the remote is
+/// ignored, unless it contains a secret.
 fn remote_url(found: &git::Project, args: &AddArgs) -> Result<Option<String>> {
     if let Some(url) = &args.url {
         return match remote_url::unfit(url) {
             None => Ok(Some(url.clone())),
-            Some(unfit) => Err(CommandError::usage(format!(
-                "--url can't be used: {}",
-                unfit.what()
-            ))
-            .hint(unfit.hint())
-            .into()),
+            Some(unfit) => CommandError::usage(format!("--url can't be used: {}", unfit.what()))
+                .hint(unfit.hint())
+                .fail(),
         };
     }
     match found
@@ -305,14 +351,14 @@ fn remote_url(found: &git::Project, args: &AddArgs) -> Result<Option<String>> {
         .map(|url| (url, remote_url::unfit(url)))
     {
         Some((url, None)) => Ok(Some(url.to_owned())),
-        // Whoever works in the repository can read it, agents too.
+        // Everyone who works in the repository can read it, including agents.
         Some((_, Some(unfit @ Unfit::Secret))) => {
             let what = format!(
                 "the URL of the remote `origin` of {} can't be used: {}",
                 found.path.display(),
                 unfit.what()
             );
-            Err(CommandError::new(what).hint(unfit.hint()).into())
+            CommandError::new(what).hint(unfit.hint()).fail()
         }
         Some((_, Some(Unfit::Begins | Unfit::Kind | Unfit::Form))) | None => Ok(None),
     }
@@ -320,25 +366,19 @@ fn remote_url(found: &git::Project, args: &AddArgs) -> Result<Option<String>> {
 
 fn list(ctx: &mut CommandContext) -> Result<ExitCode> {
     let projects = ctx.read(bb::list_projects)?;
-    if ctx.out.is_json() {
-        ctx.out.json(&projects)?;
-        return Ok(ExitCode::Done);
-    }
-    if projects.is_empty() {
-        ctx.note_nothing_known();
-        return Ok(ExitCode::Done);
-    }
-    let mut table = Table::new(&["PROJECT", "PATH", "BRANCH", "REPO"]);
-    for project in &projects {
-        table.row([
-            project.project_id.as_str(),
-            &project.path,
-            &project.default_branch,
-            project.repo.as_deref().unwrap_or("-"),
-        ]);
-    }
-    ctx.out.table(&table)?;
-    Ok(ExitCode::Done)
+    ctx.show(&projects, |ctx, projects| {
+        if projects.is_empty() {
+            ctx.note_nothing_known();
+            return Ok(());
+        }
+        let mut table = Table::new(&["PROJECT", "PATH", "BRANCH", "REPO"]);
+        for project in projects {
+            let (id, branch) = (project.project_id.as_str(), &project.default_branch);
+            let repo = project.repo.as_deref().unwrap_or("-");
+            table.row([id, &project.path, branch, repo]);
+        }
+        Ok(ctx.out.table(&table)?)
+    })
 }
 
 #[cfg(test)]

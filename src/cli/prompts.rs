@@ -1,4 +1,4 @@
-//! `remand prompts`: what agents are told.
+//! `remand prompts`: shows the prompts for agents.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::ui::{Line, Table, TextStyle};
+use crate::cli::frame::ui::Table;
 use crate::prompt::{Name, Prompts};
 
 /// The prompts: what agents are told
@@ -84,16 +84,13 @@ fn shown(prompts: &Prompts) -> Vec<PromptView<'_>> {
 
 fn list(prompts: &Prompts, ctx: &mut CommandContext) -> Result<ExitCode> {
     let all = shown(prompts);
-    if ctx.out.is_json() {
-        ctx.out.json(&all)?;
-        return Ok(ExitCode::Done);
-    }
-    let mut table = Table::new(&["PROMPT", "FROM"]);
-    for one in &all {
-        table.row([one.name.as_str(), &one.origin]);
-    }
-    ctx.out.table(&table)?;
-    Ok(ExitCode::Done)
+    ctx.show(&all, |ctx, all| {
+        let mut table = Table::new(&["PROMPT", "FROM"]);
+        for one in all {
+            table.row([one.name.as_str(), &one.origin]);
+        }
+        Ok(ctx.out.table(&table)?)
+    })
 }
 
 fn one(args: &ShowArgs, prompts: &Prompts, ctx: &mut CommandContext) -> Result<ExitCode> {
@@ -122,15 +119,6 @@ fn one(args: &ShowArgs, prompts: &Prompts, ctx: &mut CommandContext) -> Result<E
 
 fn check(prompts: &Prompts, ctx: &mut CommandContext) -> Result<ExitCode> {
     let names: Vec<&str> = prompts.list().map(|(name, ..)| name.as_str()).collect();
-    if ctx.out.is_json() {
-        ctx.out
-            .json(&serde_json::json!({ "ok": true, "prompts": names }))?;
-        return Ok(ExitCode::Done);
-    }
-    ctx.out.line(
-        Line::default()
-            .piece(TextStyle::Good, "ok")
-            .plain(format!("  {}", names.join(", "))),
-    )?;
-    Ok(ExitCode::Done)
+    let value = serde_json::json!({ "ok": true, "prompts": names });
+    ctx.show(&value, |ctx, _| Ok(ctx.out.ok(names.join(", "))?))
 }

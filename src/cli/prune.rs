@@ -1,4 +1,4 @@
-//! `remand prune`: forgets changes that were over long ago.
+//! `remand prune`: deletes changes that ended long ago.
 
 mod remove;
 
@@ -10,7 +10,6 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use super::backup::size;
 use crate::blackboard::{self as bb, BoardError, Remnant, SyncDb, Weight, Where};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
@@ -20,9 +19,10 @@ use crate::clock::Time;
 use crate::config::{self, Loaded};
 use crate::git::{self, Git, HeadAt, Sweep};
 use crate::human_time::read_span;
+use crate::text::{bytes, count};
 use crate::{sanitize, wake};
 
-/// A prune that takes longer says how far it is, this often.
+/// Interval between progress messages of a prune that takes longer.
 const TELL: Duration = Duration::from_secs(1);
 
 /// Forget changes that were merged or closed long ago, with all that hangs on them
@@ -61,15 +61,15 @@ struct PruneReport {
     dry_run: bool,
     pruned: Vec<Gone>,
     kept: Vec<Kept>,
-    /// Folders of runs that were removed from the disk.
+    /// Number of run directories removed from disk.
     folders: usize,
-    /// Prompts that were made in shadow, and were removed.
+    /// Number of shadow prompts removed.
     prompts: usize,
     worktrees: Vec<String>,
-    /// `refs/remand/wip/RUN` of the changes that went: how many there were, and how many of them went too.
+    /// Number of `refs/remand/wip/RUN` of the pruned changes; `wip_refs_removed` were removed.
     wip_refs: usize,
     wip_refs_removed: usize,
-    /// What could not be removed, or can't be proven to be theirs.
+    /// Things that could not be removed, or that cannot be proven to belong to the changes.
     left: Vec<Left>,
     vacuumed: bool,
     bytes: u64,
@@ -100,11 +100,11 @@ pub(crate) fn prune(args: &PruneArgs, ctx: &mut CommandContext) -> Result<ExitCo
     refuse_agents()?;
     let settings = ctx.settings()?;
     if args.vacuum && wake::is_heard(&settings.blackboard) {
-        return Err(CommandError::new(
+        return CommandError::new(
             "--vacuum writes the whole blackboard anew, and a daemon runs on it",
         )
         .hint("prune without it beside the daemon; or stop the daemon first")
-        .into());
+        .fail();
     }
     let before = Time::from_millis(
         ctx.now
@@ -118,9 +118,7 @@ pub(crate) fn prune(args: &PruneArgs, ctx: &mut CommandContext) -> Result<ExitCo
         runs_dir: state.join("runs"),
         shadow_dir: state.join("shadow"),
         settings,
-        before,
         now: ctx.now,
-        is_dry: args.dry_run,
         refs: args.refs,
         wip: BTreeMap::new(),
         shown: PruneReport {
@@ -146,8 +144,7 @@ pub(crate) fn prune(args: &PruneArgs, ctx: &mut CommandContext) -> Result<ExitCo
     broom.shown.bytes = std::fs::metadata(broom.board.path())
         .map(|meta| meta.len())
         .unwrap_or_default();
-    tell(ctx, args, &broom.shown)?;
-    Ok(ExitCode::Done)
+    ctx.show(&broom.shown, |ctx, shown| print(ctx, args, shown))
 }
 
 struct Broom {
@@ -156,24 +153,20 @@ struct Broom {
     settings: Loaded,
     runs_dir: PathBuf,
     shadow_dir: PathBuf,
-    before: Time,
     now: Time,
-    is_dry: bool,
     refs: bool,
-    /// The wip refs of each repository, asked for once.
+    /// Wip refs of each repository, read once.
     wip: BTreeMap<ProjectId, BTreeSet<String>>,
     shown: PruneReport,
 }
 
 impl Broom {
     async fn sweep_all(&mut self, ctx: &mut CommandContext) -> Result<()> {
-        if !self.is_dry {
-            // What a prune that was cut had still to remove.
+        let before = self.shown.before;
+        if !self.shown.dry_run {
+            // Things that an interrupted prune had still to remove.
             let left = self.board.read(bb::sweeps)?;
             self.remove(&left).await?;
-        }
-        let before = self.before;
-        if !self.is_dry {
             self.board
                 .write("told", |conn| bb::forget_told(conn, before))?;
         }
@@ -183,7 +176,7 @@ impl Broom {
             if told.elapsed() >= TELL {
                 told = Instant::now();
                 ctx.out
-                    .note(Line::default().faint(format!("{number} of {} changes", ids.len())))?;
+                    .note(Line::new().faint(format!("{number} of {} changes", ids.len())))?;
             }
             let begun = Instant::now();
             if let Some(reason) = self.one(id).await? {
@@ -192,17 +185,17 @@ impl Broom {
                     reason,
                 });
             }
-            if !self.is_dry {
-                // As long as it took: whoever writes beside it has at least half of the time.
+            if !self.shown.dry_run {
+                // Pauses for as long as the step took: other writers get at least half of the time.
                 self.board.breathe(begun.elapsed());
             }
         }
         Ok(())
     }
 
-    /// Removes one change, or says why not.
+    /// Removes one change, or returns the reason for keeping it.
     async fn one(&mut self, id: &ChangeId) -> Result<Option<String>> {
-        let before = self.before;
+        let before = self.shown.before;
         let look = self.board.read(|conn| {
             let Some(change) = bb::still_there(conn, id)? else {
                 return Ok(Err(String::new()));
@@ -216,7 +209,7 @@ impl Broom {
         })?;
         let (weight, change, project, is_shared) = match look {
             Ok(found) => found,
-            // Another prune was quicker.
+            // Another prune was faster.
             Err(reason) if reason.is_empty() => return Ok(None),
             Err(reason) => return Ok(Some(reason)),
         };
@@ -247,7 +240,7 @@ impl Broom {
         if self.refs {
             beside.extend(wip.proven.iter().cloned());
         }
-        let weight = if self.is_dry {
+        let weight = if self.shown.dry_run {
             self.would_go(weight.remnants.iter().chain(&beside));
             weight
         } else {
@@ -260,31 +253,26 @@ impl Broom {
         if self.refs {
             self.shown.left.extend(wip.doubtful);
         }
-        if !self.is_dry {
+        if !self.shown.dry_run {
             let all: Vec<Remnant> = weight.remnants.iter().cloned().chain(beside).collect();
             self.remove(&all).await?;
         }
-        let Change {
-            change_id,
-            title,
-            updated_at,
-            ..
-        } = change;
         self.shown.pruned.push(Gone {
-            change_id,
-            title,
-            ended_at: updated_at,
+            change_id: change.change_id,
+            title: change.title,
+            ended_at: change.updated_at,
             weight,
         });
         Ok(None)
     }
 
-    /// The rows. What changed since it was looked at is looked at again in the transaction; what is outside of the
-    /// blackboard is written down in it, and goes only when it is certain that the change has gone.
+    /// Deletes the rows of a change. The checks are repeated in the transaction, in case something
+    /// changed. Files and refs are recorded in it, and removed only when the change is certain to
+    /// be deleted.
     fn forget(&mut self, change: &Change, beside: &[Remnant]) -> Result<Result<Weight, String>> {
         let (id, before, now, actor) = (
             &change.change_id,
-            self.before,
+            self.shown.before,
             self.now,
             config::user_name(),
         );
@@ -297,7 +285,7 @@ impl Broom {
         });
         match pruned {
             Ok(done) => Ok(done),
-            // A row that something unknown refers to: of this change alone.
+            // A row that something unknown refers to affects this change only.
             Err(error) if !error.is_everywhere() && !matches!(error, BoardError::Panicked) => {
                 Ok(Err(sanitize::chain(&error)))
             }
@@ -305,7 +293,8 @@ impl Broom {
         }
     }
 
-    /// The worktree that remand made, if it can go with its change; or why the change stays.
+    /// Returns the worktree made by remand if it can be removed with its change, or the reason for
+    /// keeping the change.
     async fn worktree(
         &self,
         change: &Change,
@@ -341,11 +330,12 @@ impl Broom {
         }
     }
 
-    /// People may look for their work there: only counted, unless it was asked for.
+    /// Finds the wip refs of a change. People may look for their work there, so they are only
+    /// counted unless removal was requested.
     async fn wip_refs(&mut self, change: &Change, project: &git::Project, weight: &Weight) -> Wip {
         let place = project.repository();
         if !self.wip.contains_key(&change.project_id) {
-            // A repository that is gone has none.
+            // A missing repository has none.
             let found = self
                 .git
                 .refs_below(&place, "refs/remand/wip/")
@@ -366,8 +356,8 @@ impl Broom {
             doubtful: Vec::new(),
         };
         for name in names.filter(|name| known.is_some_and(|known| known.contains(name))) {
-            // Every blackboard counts its runs from r1, and several may have work in one repository: what no event of
-            // this change names may be another's.
+            // Every blackboard numbers its runs from r1, and several may use one repository: a ref
+            // that no event of this change names may belong to another blackboard.
             match self.git.kept_on(&place, &name).await {
                 Ok(kept)
                     if !kept.is_empty() && kept.iter().all(|sha| weight.wips.contains(sha)) =>
@@ -398,7 +388,7 @@ impl Broom {
         wip
     }
 
-    /// The ref that keeps the commits of a detached worktree.
+    /// Finds the ref that keeps the commits of a detached worktree.
     async fn kept_commits(&self, change: &Change, project: &git::Project, wip: &mut Wip) {
         let Ok(name) = HeadAt::Detached(change.change_id.as_str()).ref_name() else {
             return;
@@ -423,63 +413,38 @@ impl Broom {
     }
 }
 
-/// The refs with what runs of a change left.
+/// Refs with the leftovers of the runs of a change.
 struct Wip {
     proven: Vec<Remnant>,
     doubtful: Vec<Left>,
 }
 
-fn tell(ctx: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Result<()> {
-    if ctx.out.is_json() {
-        ctx.out.json(shown)?;
-        return Ok(());
-    }
+fn print(ctx: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Result<()> {
     for gone in &shown.pruned {
-        let Gone {
-            change_id,
-            title,
-            ended_at,
-            weight,
-        } = gone;
-        let line = Line::default()
-            .strong(change_id.as_str())
-            .plain("  ")
-            .plain(title);
-        ctx.out.line(line.faint(format!(
-            "  ended {ended_at}: {} events, {} items, {} runs",
-            weight.events,
-            weight.items,
-            weight.runs.len()
-        )))?;
+        let (at, weight) = (gone.ended_at, &gone.weight);
+        let (events, items, runs) = (weight.events, weight.items, weight.runs.len());
+        let line = Line::new().strong(&gone.change_id).plain("  ");
+        let text = format!("  ended {at}: {events} events, {items} items, {runs} runs");
+        ctx.out.line(line.plain(&gone.title).faint(text))?;
     }
     for kept in &shown.kept {
-        let line = Line::default()
-            .strong(kept.change_id.as_str())
-            .piece(TextStyle::Notice, "  stays: ")
-            .plain(&kept.reason);
-        ctx.out.line(line)?;
+        let line = Line::new().strong(&kept.change_id);
+        let line = line.piece(TextStyle::Notice, "  stays: ");
+        ctx.out.line(line.plain(&kept.reason))?;
     }
     for path in &shown.worktrees {
-        ctx.out
-            .line(Line::default().plain(format!("worktree {path}")))?;
+        ctx.out.line(format!("worktree {path}"))?;
     }
     for left in &shown.left {
-        ctx.out.note(
-            Line::default()
-                .piece(TextStyle::Notice, "left: ")
-                .plain(&left.path)
-                .plain(": ")
-                .plain(&left.reason),
-        )?;
+        let line = Line::new().piece(TextStyle::Notice, "left: ");
+        ctx.out
+            .note(line.plain(format!("{}: {}", left.path, left.reason)))?;
     }
     let verb = if shown.dry_run { "would go" } else { "pruned" };
-    let changes = shown.pruned.len();
+    let changes = count(shown.pruned.len(), "change");
     let events: usize = shown.pruned.iter().map(|gone| gone.weight.events).sum();
-    let mut said = format!(
-        "{changes} {} {verb} with {events} events and {} folders of runs",
-        if changes == 1 { "change" } else { "changes" },
-        shown.folders
-    );
+    let folders = shown.folders;
+    let mut said = format!("{changes} {verb} with {events} events and {folders} folders of runs");
     let all = shown.wip_refs;
     let doubtful = shown
         .left
@@ -495,14 +460,11 @@ fn tell(ctx: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Resu
         said.push_str(&format!("; {gone} wip refs with them"));
     }
     if all > gone {
-        said.push_str(&format!(
-            "; {} wip refs stay{}",
-            all - gone,
-            if args.refs { "" } else { " (--refs)" }
-        ));
+        let how = if args.refs { "" } else { " (--refs)" };
+        said.push_str(&format!("; {} wip refs stay{how}", all - gone));
     }
     if shown.vacuumed {
-        said.push_str(&format!("; the blackboard has {} now", size(shown.bytes)));
+        said.push_str(&format!("; the blackboard has {} now", bytes(shown.bytes)));
     }
     Ok(ctx.out.line(said)?)
 }

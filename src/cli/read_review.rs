@@ -1,4 +1,4 @@
-//! `remand read-review`: how remand understands a review, without any change around it.
+//! `remand read-review`: shows how remand parses a review, without a change.
 
 use std::path::PathBuf;
 
@@ -9,9 +9,9 @@ use serde::Serialize;
 use crate::cli::frame::context::{CommandContext, read_text};
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::cli::view::print_change::field;
 use crate::finding::{Finding, Outcome, Severity, Verdict};
 use crate::review_text::{self, Dialect, Reading};
+use crate::text::place;
 
 /// Say how remand reads the text of a review: verdict, findings, and why
 #[derive(Debug, Args)]
@@ -53,58 +53,35 @@ pub(crate) fn read_review(args: &ReadReviewArgs, ctx: &mut CommandContext) -> Re
         None => ctx.settings()?.project("").severity_threshold,
     };
     let reading = review_text::read(&text, threshold);
-    if ctx.out.is_json() {
-        ctx.out.json(&ReviewReading::from(reading))?;
-        return Ok(ExitCode::Done);
-    }
-    let look = match reading.verdict {
+    ctx.show(&ReviewReading::from(reading), print)
+}
+
+fn print(ctx: &mut CommandContext, reading: &ReviewReading) -> Result<()> {
+    let style = match reading.verdict {
         Verdict::Approved => TextStyle::Good,
         Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => {
             TextStyle::Notice
         }
     };
-    ctx.out.line(
-        Line::default()
-            .faint(format!("{:<11}", "verdict"))
-            .piece(look, reading.verdict.as_str()),
-    )?;
-    field(ctx, "reason", &reading.reason)?;
-    field(ctx, "dialect", reading.dialect.as_str())?;
-    field(
-        ctx,
-        "summary",
-        reading.summary.as_deref().unwrap_or_default(),
-    )?;
+    ctx.out
+        .line(Line::label("verdict").piece(style, reading.verdict))?;
+    ctx.field("reason", &reading.reason)?;
+    ctx.field("dialect", reading.dialect)?;
+    ctx.field_if("summary", reading.summary.as_ref())?;
     for finding in &reading.findings {
-        let line = finding
-            .line
-            .map(|line| format!(":{line}"))
-            .unwrap_or_default();
-        let place = finding
-            .path
-            .as_deref()
-            .map(|path| format!(" {path}{line}"))
-            .unwrap_or_default();
-        field(
-            ctx,
-            "finding",
-            format!(
-                "{} {}{place} {}",
-                finding.severity, finding.category, finding.text
-            ),
-        )?;
+        let place = place(finding.path.as_deref(), finding.line);
+        let (severity, category) = (finding.severity, &finding.category);
+        let text = format!("{severity} {category}{place} {}", finding.text);
+        ctx.field("finding", text)?;
     }
     for judgment in &reading.judged {
-        field(
-            ctx,
-            "earlier",
-            format!("{} is {}", judgment.id, judgment.outcome),
-        )?;
+        let text = format!("{} is {}", judgment.id, judgment.outcome);
+        ctx.field("earlier", text)?;
     }
     for missing in &reading.missing {
-        field(ctx, "missing", missing)?;
+        ctx.field("missing", missing)?;
     }
-    Ok(ExitCode::Done)
+    Ok(())
 }
 
 impl From<Reading> for ReviewReading {

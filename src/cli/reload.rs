@@ -1,4 +1,5 @@
-//! `remand reload`: a changed configuration is applied now. Also the warnings about one that is not in force.
+//! `remand reload`: applies a changed configuration now. Also prints warnings about one that is not
+//! in force.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use crate::diagnostic::title;
 use crate::event::{Event, EventType};
 use crate::explain::not_in_force_command;
 
-/// How long the daemon may take to answer.
+/// Maximum time to wait for the answer of the daemon.
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -33,21 +34,21 @@ new settings.\n\nExit codes: 0 applied, 1 no daemon is running or it does not an
 )]
 pub(crate) struct ReloadArgs {}
 
-/// The daemon's answer, as its event has it.
+/// Answer of the daemon, as recorded in its event.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct ReloadReport {
     applied: bool,
     config: Option<String>,
     changed: Vec<Difference>,
-    /// How many more changed.
+    /// Number of further changed settings.
     more: usize,
     files: Vec<String>,
-    /// Settings that need a restart.
+    /// Changed settings that need a restart.
     kept: Vec<String>,
-    /// Safeguards that are gone.
+    /// Safeguards that were removed.
     weaker: Vec<String>,
-    /// Why it was refused.
+    /// Reason for refusing the configuration.
     reason: Option<String>,
 }
 
@@ -56,25 +57,21 @@ pub(crate) fn reload(_args: &ReloadArgs, ctx: &mut CommandContext) -> Result<Exi
     let blackboard = ctx.settings()?.blackboard;
     if daemon::holder(&blackboard).is_none() {
         let what = format!("no daemon is running on {}", blackboard.display());
-        return Err(CommandError::new(what)
+        return CommandError::new(what)
             .hint("`remand run` reads the configuration when it starts")
-            .into());
+            .fail();
     }
     let request = ctx.write("reload", |conn, step| {
         bb::request_reload(conn, &step.actor, step.now)
     })?;
     let Some(event) = answer(ctx, request)? else {
         let what = format!("the daemon has not answered within {} s", LIMIT.as_secs());
-        return Err(CommandError::new(what)
+        return CommandError::new(what)
             .hint("`remand status` shows whether it works")
-            .into());
+            .fail();
     };
     let told = told(&event);
-    if ctx.out.is_json() {
-        ctx.out.json(&told)?;
-    } else {
-        print(ctx, &told)?;
-    }
+    ctx.show(&told, print)?;
     Ok(if told.applied {
         ExitCode::Done
     } else {
@@ -108,7 +105,7 @@ fn told(event: &Event) -> ReloadReport {
 fn print(ctx: &mut CommandContext, told: &ReloadReport) -> Result<()> {
     if let Some(reason) = &told.reason {
         ctx.out.line(
-            Line::default()
+            Line::new()
                 .piece(TextStyle::Bad, "refused")
                 .plain("  the old settings stay in force"),
         )?;
@@ -120,7 +117,7 @@ fn print(ctx: &mut CommandContext, told: &ReloadReport) -> Result<()> {
         .as_deref()
         .unwrap_or("no config file: the defaults");
     ctx.out.line(
-        Line::default()
+        Line::new()
             .piece(TextStyle::Good, "applied")
             .plain(format!("  {file}")),
     )?;
@@ -143,11 +140,8 @@ fn print(ctx: &mut CommandContext, told: &ReloadReport) -> Result<()> {
         ctx.out.line(format!("  {name}"))?;
     }
     for one in &told.weaker {
-        ctx.out.line(
-            Line::default()
-                .piece(TextStyle::Notice, "  note: ")
-                .plain(one),
-        )?;
+        ctx.out
+            .line(Line::new().piece(TextStyle::Notice, "  note: ").plain(one))?;
     }
     if !told.kept.is_empty() {
         ctx.out.line(format!(
@@ -158,20 +152,17 @@ fn print(ctx: &mut CommandContext, told: &ReloadReport) -> Result<()> {
     Ok(())
 }
 
-/// For the board and `status`: a changed configuration that the daemon does not use.
+/// Returns a changed configuration that the daemon does not use, for the board and `status`.
 pub(crate) fn not_in_force(ctx: &CommandContext) -> Result<Option<bb::Changed>> {
     let is_running = daemon::holder(&ctx.settings()?.blackboard).is_some();
     let row = ctx.read(bb::configuration)?;
     Ok(row.and_then(|row| row.changed).filter(|_| is_running))
 }
 
-/// Says that a changed configuration is not in force, before what a command shows.
+/// Prints that a changed configuration is not in force, before the output of a command.
 pub(crate) fn banner(ctx: &mut CommandContext) -> Result<()> {
     if let Some(changed) = not_in_force(ctx)? {
-        let line = Line::default()
-            .piece(TextStyle::Notice, sentence(&changed))
-            .plain(": ")
-            .command(not_in_force_command(&changed));
+        let line = Line::new().remedy(sentence(&changed), not_in_force_command(&changed));
         ctx.out.note(line)?;
     }
     Ok(())

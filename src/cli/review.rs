@@ -1,5 +1,6 @@
-//! `remand review`: takes the work in a worktree into the loop.
+//! `remand review`: adds the work in a worktree to the loop.
 
+use crate::text::short_sha;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -11,7 +12,7 @@ use crate::blackboard::{self as bb, Conn, NewChange, Project};
 use crate::change::{Bounds, Change, ChangeId, Shadow, State};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::view::print_change::{short, told};
+use crate::cli::view::print_change::told;
 use crate::config::Loaded;
 use crate::evaluator::definition::max_fix_cycles;
 use crate::work::{Item, Source, Status};
@@ -80,7 +81,7 @@ pub(crate) fn review(args: &ReviewArgs, ctx: &mut CommandContext) -> Result<Exit
     told(ctx, &id, what)
 }
 
-/// A new change with its review, in one transaction; with its project, where that is new too.
+/// Creates a change and its review in one transaction, and its project if that is new too.
 fn enter(
     args: &ReviewArgs,
     settings: &Loaded,
@@ -117,7 +118,16 @@ fn enter(
     };
     ctx.write("review", |conn, step| {
         if found.is_new_project {
-            bb::insert_project(conn, &found.project)?;
+            let stored = bb::insert_project(conn, &found.project)?;
+            if stored.project_id != found.project.project_id {
+                return Err(bb::BoardError::Refused {
+                    what: format!(
+                        "this repository is the project `{}`, which was removed",
+                        stored.project_id
+                    ),
+                    hint: Some("`remand project add .` adds it again".to_owned()),
+                });
+            }
             bb::set_project_shadow(conn, &found.project.project_id, own.shadow, step.now)?;
         }
         let in_force = bb::project_shadow(conn, &found.project.project_id)?;
@@ -128,7 +138,8 @@ fn enter(
     })
 }
 
-/// The branch may be under way in a worktree that was since removed and made again elsewhere.
+/// Refuses a branch that already has a change: its worktree may have been removed and made again
+/// elsewhere.
 fn refuse_twin(conn: &Conn, project: &Project, branch: &str) -> bb::Result<()> {
     let twin = match bb::find_change(conn, branch) {
         Ok(twin) => twin,
@@ -150,11 +161,11 @@ fn refuse_twin(conn: &Conn, project: &Project, branch: &str) -> bb::Result<()> {
     })
 }
 
-/// What a worktree that is under way already needs.
+/// Situation of a worktree that already has a change.
 enum Standing {
-    /// Nothing: this is how it stands.
+    /// Nothing to do, with a description of the state.
     Known(&'static str),
-    /// Its branch is at another commit than the one that was judged.
+    /// The branch is at a commit other than the judged one.
     Moved,
 }
 
@@ -172,12 +183,12 @@ fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> R
             "{} is the worktree of {id} on {}, but it is on {} now",
             found.path, change.branch, found.branch
         );
-        return Err(CommandError::new(what)
+        return CommandError::new(what)
             .hint(format!(
                 "`git switch {}`, or `remand cancel {id}`",
                 change.branch
             ))
-            .into());
+            .fail();
     }
     if change.head == found.head {
         return same_head(change, open, review.is_some());
@@ -188,14 +199,14 @@ fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> R
         let (source, item) = (item.source, &item.item_id);
         let what = format!(
             "{id} moved to {} while {source} {item} is under way for {}",
-            short(&found.head),
-            short(&change.head)
+            short_sha(&found.head),
+            short_sha(&change.head)
         );
-        return Err(CommandError::new(what)
+        return CommandError::new(what)
             .hint(format!(
                 "wait for it (`remand why {id}`), or `remand item cancel {item}`"
             ))
-            .into());
+            .fail();
     }
     match change.state {
         State::ReadyForHumanReview
@@ -217,11 +228,11 @@ fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> R
             let what = format!(
                 "{id} is {}, and its head moved to {}",
                 change.state,
-                short(&found.head)
+                short_sha(&found.head)
             );
-            Err(CommandError::new(what)
+            CommandError::new(what)
                 .hint(format!("`remand why {id}` says what it waits for"))
-                .into())
+                .fail()
         }
     }
 }
@@ -233,11 +244,11 @@ fn same_head(change: &Change, open: Option<&Item>, is_judged: bool) -> Result<St
             .decision
             .clone()
             .unwrap_or_else(|| format!("`remand why {id}`"));
-        return Err(CommandError::needs_person(format!(
+        return CommandError::needs_person(format!(
             "{id} needs you, and its head has not moved since"
         ))
         .hint(decide)
-        .into());
+        .fail();
     }
     Ok(Standing::Known(match open.map(|item| item.source) {
         Some(Source::CodeReview) => "has a review under way already",

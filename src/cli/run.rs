@@ -1,22 +1,33 @@
-//! `remand run`, `tick` and `work`: where the loops are started from.
+//! `remand run`, `tick` and `work`: start the loops.
+
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 
-use super::{service, stop};
+use super::{narration, service, stop};
 use crate::blackboard as bb;
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{self, CommandError, ExitCode};
 use crate::cli::frame::logging;
-use crate::cli::frame::ui::Line;
+use crate::cli::frame::ui::{Format, Line, TextStyle, Ui};
 use crate::config::{self, Loaded};
-use crate::daemon::{self, AlreadyRunning, Files, Front};
+use crate::daemon::{self, AlreadyRunning, Files, Followed, Front};
+use crate::text::{count, list};
+use crate::wake::Watch;
+use crate::work::Source;
+
+/// Maximum time between two checks for new events.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Run the daemon: it reads pull requests, has rejected work fixed and reviewed again, until it is stopped
 ///
-/// Prints one line on stdout when it is ready, and its log on stderr. SIGTERM or Ctrl-C stops it: agents at work get
-/// `dispatch.stop_grace_s` to finish, then they are ended and their items go back, without a failure being counted.
-/// A second signal stops at once. One daemon a blackboard; every other command is safe beside it.
+/// Prints one line on stdout when it is ready. On a terminal it then prints one line for each step, and on stderr only
+/// warnings; -v adds the log. Elsewhere, and with --json, it writes its log on stderr.
+///
+/// SIGTERM or Ctrl-C stops it: agents at work get `dispatch.stop_grace_s` to finish, then they are ended and their items
+/// go back, without a failure being counted. A second signal stops at once. One daemon per blackboard; every other
+/// command is safe beside it.
 ///
 /// It notices changed settings, evaluators and prompts, and loads what is valid and has been stable for 2 seconds. What
 /// drops a safeguard waits for `remand reload` or SIGHUP. Agents at work are left alone; their gates and their push use
@@ -36,7 +47,13 @@ pub(crate) struct WorkArgs {}
 
 pub(crate) fn run(_args: &RunArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let settings = ctx.settings()?;
-    logging::begin(&settings.config.log, ctx.verbose, logging::Talk::Log);
+    let is_watched = ctx.out.is_watched();
+    let talk = if is_watched {
+        logging::Talk::Narrated
+    } else {
+        logging::Talk::Log
+    };
+    logging::begin(&settings.config.log, ctx.verbose, talk);
     let missing = missing(&settings, ctx)?;
     let (place, out) = (ctx.place().clone(), &mut ctx.out);
     let ready = || {
@@ -65,23 +82,92 @@ pub(crate) fn run(_args: &RunArgs, ctx: &mut CommandContext) -> Result<ExitCode>
     let write_remedy = service::write_remedy(&settings.blackboard);
     let front = Front {
         ready: Box::new(ready),
+        follow: is_watched.then_some(|followed| Box::pin(narrate(followed))),
         write_remedy,
         files,
     };
     match daemon::serve(settings.clone(), front) {
         Ok(()) => Ok(ExitCode::Done),
         Err(error) => match error.downcast::<AlreadyRunning>() {
-            Ok(running) => Err(CommandError::needs_person(running.to_string())
+            Ok(running) => CommandError::needs_person(running.to_string())
                 .hint(
                     "one daemon a blackboard; the other commands work beside it, `remand tick` too",
                 )
-                .into()),
+                .fail(),
             Err(error) => Err(error),
         },
     }
 }
 
-/// What a daemon lacks that would have nothing to do for ever.
+/// Prints the events of the blackboard until the daemon has ended.
+async fn narrate(followed: Followed) {
+    let mut out = Ui::new(Format::Text);
+    if let Err(error) = narrate_to(&mut out, &followed).await {
+        tracing::warn!(error = ?error, "cannot print what happens");
+    }
+}
+
+async fn narrate_to(out: &mut Ui, followed: &Followed) -> Result<()> {
+    let mut watch = Watch::new(followed.db.path(), LOOK);
+    let mut seen = followed.db.read(bb::newest_event).await?;
+    let mut is_stopping = false;
+    loop {
+        let has_ended = tokio::select! {
+            () = watch.next() => false,
+            () = followed.stop.cancelled(), if !is_stopping => {
+                is_stopping = true;
+                let waits = followed.db.read(waits_for).await?;
+                let line = stopping(&waits, followed.grace_s());
+                tokio::task::block_in_place(|| {
+                    out.return_to_left()?;
+                    out.hanging(Line::new(), 2, TextStyle::Strong, &line)
+                })?;
+                false
+            }
+            () = followed.ended.cancelled() => true,
+        };
+        let (steps, newest) = followed
+            .db
+            .read(move |conn| narration::read(conn, seen))
+            .await?;
+        seen = newest;
+        tokio::task::block_in_place(|| {
+            let mut steps = steps.iter();
+            steps.try_for_each(|step| step.print(out, &step.at.local_time()))
+        })?;
+        if has_ended {
+            return Ok(());
+        }
+    }
+}
+
+/// Describes the current runs: `r3 (claude, fix of c2)`.
+fn waits_for(conn: &bb::Conn) -> bb::Result<Vec<String>> {
+    let runs = bb::open_runs(conn)?.into_iter().map(|run| {
+        let work = match bb::item(conn, &run.item_id)?.source {
+            Source::ReviewFix => "fix",
+            Source::CodeReview => "review",
+            Source::Github
+            | Source::Specflow
+            | Source::Manual
+            | Source::PullRequest
+            | Source::FeedbackAnalysis => "run",
+        };
+        let (id, agent, change) = (&run.run_id, &run.agent, &run.change_id);
+        Ok(format!("{id} ({agent}, {work} of {change})"))
+    });
+    runs.collect()
+}
+
+fn stopping(waits: &[String], grace_s: u64) -> String {
+    if waits.is_empty() {
+        return "stopping".to_owned();
+    }
+    let waits = list(waits);
+    format!("stopping: waiting up to {grace_s} s for {waits}; Ctrl-C again stops at once")
+}
+
+/// Lists missing settings or projects without which the daemon would never have anything to do.
 fn missing(settings: &Loaded, ctx: &CommandContext) -> Result<Vec<String>> {
     let projects = match ctx.board_there(settings)? {
         Some(mut board) => board.read(bb::list_projects)?,
@@ -134,24 +220,10 @@ pub(crate) fn work(_args: &WorkArgs, ctx: &mut CommandContext) -> Result<ExitCod
 }
 
 fn told(ctx: &mut CommandContext, done: daemon::Done) -> Result<ExitCode> {
-    if ctx.out.is_json() {
-        ctx.out
-            .json(&serde_json::json!({ "applied": done.applied, "ran": done.ran }))?;
-    } else {
-        ctx.out.line(format!(
-            "{} carried out, {} run",
-            many(done.applied, "proposal"),
-            many(done.ran, "item")
-        ))?;
-        stop::banner(ctx)?;
-    }
-    Ok(ExitCode::Done)
-}
-
-fn many(n: usize, what: &str) -> String {
-    if n == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{n} {what}s")
-    }
+    let value = serde_json::json!({ "applied": done.applied, "ran": done.ran });
+    ctx.show(&value, |ctx, _| {
+        let (applied, ran) = (count(done.applied, "proposal"), count(done.ran, "item"));
+        ctx.out.line(format!("{applied} carried out, {ran} run"))?;
+        stop::banner(ctx)
+    })
 }

@@ -1,4 +1,4 @@
-//! `remand service`: has systemd or launchd run the daemon.
+//! `remand service`: runs the daemon under systemd or launchd.
 
 mod installed;
 mod logins;
@@ -18,9 +18,9 @@ use clap::{Args, Subcommand};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::Line;
-use crate::cli::view::print_change::field;
 use crate::diagnostic::title;
 use crate::service_unit;
+use crate::text::list;
 use crate::{config, daemon};
 use manager::{Manager, StepResult};
 use target::InstallTarget;
@@ -38,7 +38,7 @@ pub(crate) enum ServiceCommand {
     Print(PrintArgs),
 }
 
-/// The user that a unit of the machine runs as, where nobody else is named.
+/// Default user of a system unit.
 const RUN_AS: &str = "remand";
 
 /// For whom, and by whom it is kept running
@@ -129,12 +129,11 @@ pub(crate) fn service(command: &ServiceCommand, ctx: &mut CommandContext) -> Res
     }
 }
 
-/// `sudo` without `--system` would install it for root.
+/// Refuses `sudo` without `--system`, which would install the service for root.
 fn refuse_for_root(which: &Which) -> Result<()> {
     if let Some(user) = config::sudo_user().filter(|_| !which.system && !which.user) {
-        return Err(CommandError::usage("with sudo this would install it for root alone")
-            .hint(format!("for the machine: add --system; for {user}: without sudo; really for root: add --user"))
-            .into());
+        return CommandError::usage("with sudo this would install it for root alone")
+            .hint(format!("for the machine: add --system; for {user}: without sudo; really for root: add --user")).fail();
     }
     Ok(())
 }
@@ -166,13 +165,13 @@ fn install(args: &InstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     }
     let manager = Manager::of(&site);
     let was_active = manager.active().is_some_and(|active| active == "active");
-    // Two daemons on one blackboard are refused, and systemd would not start this one again.
+    // Two daemons on one blackboard are refused, and systemd would not restart this one.
     let is_to_start = site.root.is_none() && !args.no_start && !was_active;
     let other = daemon::holder(&site.blackboard).filter(|_| is_to_start);
     let mut left = Vec::new();
     let mut failed = None;
     for step in manager.install_steps(args.no_start || other.is_some()) {
-        // What can't be done here is left to be typed, with all that would have followed.
+        // A step that cannot be run here is printed for the user, with all steps after it.
         match if left.is_empty() {
             manager.run(&step)
         } else {
@@ -193,23 +192,17 @@ fn install(args: &InstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
         let told = look(&site, &manager, left)?;
         ctx.out.json(&told)?;
     } else {
-        let what = if is_new {
-            "is written"
-        } else {
-            "is there already, as it would be written now"
+        let what = match is_new {
+            true => "is written",
+            false => "is there already, as it would be written now",
         };
-        ctx.out.line(
-            Line::default()
-                .strong(site.file.display().to_string())
-                .plain(format!(" {what}")),
-        )?;
+        let line = Line::new().strong(site.file.display());
+        ctx.out.line(line.plain(format!(" {what}")))?;
         print_what_holds(&site, ctx)?;
-        if let Some(file) = &logins {
-            field(ctx, "logins", file.display().to_string())?;
-        }
+        ctx.field_if("logins", logins.as_ref().map(|file| file.display()))?;
         for command in &left {
             ctx.out
-                .line(Line::default().plain("  left to type: ").command(command))?;
+                .line(Line::new().plain("  left to type: ").command(command))?;
         }
         for hint in site.hints(args.with_logins) {
             ctx.out.note(hint)?;
@@ -224,55 +217,43 @@ fn install(args: &InstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
             "the file is written; stop that daemon with `kill {pid}`, then `{}`",
             start.join(" ")
         );
-        return Err(CommandError::new(what).hint(hint).into());
+        return CommandError::new(what).hint(hint).fail();
     }
     match failed {
-        Some(why) => Err(CommandError::new(format!("it could not be started: {why}"))
+        Some(why) => CommandError::new(format!("it could not be started: {why}"))
             .hint("the file is written; type what is left once that is mended")
-            .into()),
+            .fail(),
         None => Ok(ExitCode::Done),
     }
 }
 
-/// The settings, the blackboard and the projects of the daemon: those of a unit of the machine are often not the ones
-/// that the person who installs it works with.
+/// Prints the settings, blackboard and projects of the daemon: those of a system unit are often not
+/// the ones of the person who installs it.
 fn print_what_holds(site: &InstallTarget, ctx: &mut CommandContext) -> Result<()> {
-    let settings = site
-        .settings
-        .as_ref()
-        .map(|file| file.display().to_string());
-    field(
-        ctx,
+    let settings = site.settings.as_ref();
+    let settings = settings.map(|file| file.display().to_string());
+    ctx.field(
         "settings",
         settings.as_deref().unwrap_or("none, the defaults hold"),
     )?;
-    field(ctx, "blackboard", site.blackboard.display().to_string())?;
+    ctx.field("blackboard", site.blackboard.display())?;
     let projects = match &site.projects {
         None => "not known: the blackboard can't be read here".to_owned(),
         Some(none) if none.is_empty() => format!("none yet: `{}`", site.remand("project add PATH")),
-        Some(some) => some
-            .iter()
-            .map(|project| project.project_id.as_str())
-            .collect::<Vec<_>>()
-            .join(", "),
+        Some(some) => list(some.iter().map(|project| &project.project_id)),
     };
-    field(ctx, "projects", projects)
+    ctx.field("projects", projects)
 }
 
 fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let site = InstallTarget::find(&args.which, ctx)?;
     let before = read(&site.file)?;
     let Some(before) = before else {
-        if ctx.out.is_json() {
-            let told = look(&site, &Manager::of(&site), Vec::new())?;
-            ctx.out.json(&told)?;
-        } else {
-            ctx.out.line(format!(
-                "nothing to do: there is no {}",
-                site.file.display()
-            ))?;
-        }
-        return Ok(ExitCode::Done);
+        let told = look(&site, &Manager::of(&site), Vec::new())?;
+        return ctx.show(&told, |ctx, _| {
+            let line = format!("nothing to do: there is no {}", site.file.display());
+            Ok(ctx.out.line(line)?)
+        });
     };
     if !service_unit::is_ours(&before) && !args.force {
         return Err(not_ours(&site.file, "remove it"));
@@ -283,14 +264,13 @@ fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode>
         match manager.run(&step) {
             StepResult::Well => {}
             StepResult::Badly(why) if !args.force => {
-                return Err(CommandError::new(format!("it could not be stopped, and {} is kept: {why}", site.file.display()))
+                return CommandError::new(format!("it could not be stopped, and {} is kept: {why}", site.file.display()))
                     .hint(format!(
                         "once that is mended, `remand service uninstall{}` again; --force removes the file all the same",
                         site.flags()
-                    ))
-                    .into());
+                    )).fail();
             }
-            // By now it may run without its file.
+            // It may now be running without its file.
             StepResult::Badly(why) => left.extend(manager.late_stop_step().map(|step| (step, why))),
             StepResult::NotThere => left.extend(
                 manager
@@ -309,12 +289,8 @@ fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode>
         }
     }
     if ctx.out.is_json() {
-        let told = look(
-            &site,
-            &manager,
-            left.into_iter().map(|(step, _)| step.join(" ")).collect(),
-        )?;
-        ctx.out.json(&told)?;
+        let left = left.into_iter().map(|(step, _)| step.join(" ")).collect();
+        ctx.out.json(&look(&site, &manager, left)?)?;
         return Ok(ExitCode::Done);
     }
     ctx.out.line(format!(
@@ -323,7 +299,7 @@ fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode>
     ))?;
     for (step, why) in left {
         ctx.out.note(
-            Line::default()
+            Line::new()
                 .plain(format!("{why}; left to type: "))
                 .command(step.join(" ")),
         )?;
@@ -344,12 +320,8 @@ fn not_there(step: &[String]) -> String {
 fn print(args: &PrintArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let site = InstallTarget::find(&args.which, ctx)?;
     let text = site.text()?;
-    if ctx.out.is_json() {
-        ctx.out
-            .json(&serde_json::json!({ "file": site.file, "text": text }))?;
-    } else {
-        ctx.out.raw(&text)?;
-    }
+    let value = serde_json::json!({ "file": site.file.to_string_lossy(), "text": text });
+    ctx.show(&value, |ctx, _| Ok(ctx.out.raw(&text)?))?;
     for warning in site.warnings() {
         ctx.out.note(warning)?;
     }
@@ -376,7 +348,7 @@ fn read(file: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Writes the whole file or none of it.
+/// Writes a file atomically.
 fn write(file: &Path, text: &str, mode: u32) -> Result<()> {
     let cannot = || format!("cannot write {}", file.display());
     let folder = file.parent().unwrap_or(Path::new("/"));
@@ -395,7 +367,7 @@ fn write(file: &Path, text: &str, mode: u32) -> Result<()> {
         fs::rename(&aside, file)
     })();
     if written.is_err() {
-        // It may not be there at all.
+        // It may not exist.
         drop(fs::remove_file(&aside));
     }
     written.with_context(cannot)

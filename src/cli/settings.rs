@@ -1,4 +1,4 @@
-//! `remand config`: the settings as they hold, and where each comes from.
+//! `remand config`: shows the settings in force, and the origin of each.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::blackboard as bb;
 use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::{Line, Table, TextStyle};
 use crate::config::{self, Loaded};
 use crate::daemon::InForce;
@@ -45,34 +45,29 @@ pub(crate) struct DefaultsArgs {}
 #[derive(Serialize)]
 struct SettingsView {
     key: String,
-    /// As TOML.
+    /// Value as TOML.
     value: String,
     origin: String,
-    /// As TOML, in the running daemon; none: no daemon runs with this file.
+    /// Value in the running daemon, as TOML; `None` if no daemon runs with this file.
     in_force: Option<String>,
 }
 
 #[derive(Serialize)]
 struct Where {
-    /// None where nothing names one and HOME is not set.
+    /// `None` if nothing names one and HOME is not set.
     config: Option<String>,
     exists: bool,
-    /// None where it cannot be told from a file that is broken.
+    /// `None` if it cannot be determined because the file is invalid.
     blackboard: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Text<'a> {
-    text: &'a str,
 }
 
 #[derive(Serialize)]
 struct Checked {
     ok: bool,
     config: Option<String>,
-    /// What may be meant otherwise, and stops nothing.
+    /// Likely mistakes that are not errors.
     warnings: Vec<String>,
-    /// Whether the running daemon uses them; none: no daemon runs.
+    /// True if the running daemon uses these settings; `None` if no daemon is running.
     in_force: Option<bool>,
 }
 
@@ -113,35 +108,32 @@ fn show(args: &ShowArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
         })
         .collect();
     if let (Some(key), true) = (&args.key, shown.is_empty()) {
-        let fail = crate::cli::frame::error::CommandError::not_found(format!(
-            "there is no setting `{key}`"
-        ));
-        return Err(fail.hint("`remand config show` lists them all").into());
+        return CommandError::not_found(format!("there is no setting `{key}`"))
+            .hint("`remand config show` lists them all")
+            .fail();
     }
-    if ctx.out.is_json() {
-        ctx.out.json(&shown)?;
-        return Ok(ExitCode::Done);
-    }
+    ctx.show(&shown, |ctx, shown| print(ctx, shown, &in_force))
+}
+
+fn print(ctx: &mut CommandContext, shown: &[SettingsView], in_force: &InForce) -> Result<()> {
     let mut table = Table::new(&["KEY", "VALUE", "FROM"]);
-    for setting in &shown {
+    for setting in shown {
         table.row([&setting.key, &setting.value, &setting.origin]);
     }
     ctx.out.table(&table)?;
-    tell_in_force(ctx, &in_force)?;
-    for setting in shown.iter().filter(|setting| {
-        setting
-            .in_force
-            .as_ref()
-            .is_some_and(|value| *value != setting.value)
-    }) {
-        let value = setting.in_force.as_deref().unwrap_or_default();
-        ctx.out
-            .note(format!("  in force: {} = {value}", setting.key))?;
+    tell_in_force(ctx, in_force)?;
+    for setting in shown {
+        let other = setting.in_force.as_ref();
+        if let Some(value) = other.filter(|value| **value != setting.value) {
+            ctx.out
+                .note(format!("  in force: {} = {value}", setting.key))?;
+        }
     }
-    Ok(ExitCode::Done)
+    Ok(())
 }
 
-/// How they relate to those of the running daemon. A blackboard that can't be read is no fault of the settings.
+/// Compares the settings with those of the running daemon. An unreadable blackboard is not an error
+/// in the settings.
 fn in_force(ctx: &CommandContext, settings: &Loaded) -> (InForce, Option<bb::Configuration>) {
     let read = || -> Result<Option<bb::Configuration>> {
         let Some(mut board) = ctx.board_there(settings)? else {
@@ -154,7 +146,7 @@ fn in_force(ctx: &CommandContext, settings: &Loaded) -> (InForce, Option<bb::Con
 }
 
 fn tell_in_force(ctx: &mut CommandContext, in_force: &InForce) -> Result<()> {
-    // The next daemon reads them: there is nothing to report.
+    // The next daemon reads them, so there is nothing to report.
     if *in_force == InForce::NoDaemon {
         return Ok(());
     }
@@ -163,7 +155,7 @@ fn tell_in_force(ctx: &mut CommandContext, in_force: &InForce) -> Result<()> {
     } else {
         TextStyle::Plain
     };
-    let line = Line::default().piece(look, in_force.sentence());
+    let line = Line::new().piece(look, in_force.sentence());
     let line = in_force
         .command()
         .map_or(line.clone(), |command| line.plain(": ").command(command));
@@ -179,47 +171,30 @@ fn check(ctx: &mut CommandContext) -> Result<ExitCode> {
         .file
         .as_ref()
         .map(|file| file.display().to_string());
-    // A blackboard that can't be read is no fault of the settings: `check` and `doctor` say what is wrong with it.
+    // An unreadable blackboard is not an error in the settings: `check` and `doctor` report it.
     let strays = known_projects(ctx, &settings)
         .map(|known| settings.strays(&known))
         .unwrap_or_default();
     let (in_force, _) = in_force(ctx, &settings);
-    if ctx.out.is_json() {
-        let warnings = strays
-            .iter()
+    let warnings = strays.iter();
+    let checked = Checked {
+        ok: true,
+        config,
+        warnings: warnings
             .map(|stray| format!("{}: {}", stray.what, stray.hint))
-            .collect();
-        let in_force = in_force.is_in_force();
-        ctx.out.json(&Checked {
-            ok: true,
-            config,
-            warnings,
-            in_force,
-        })?;
-        return Ok(ExitCode::Done);
-    }
-    for stray in &strays {
-        ctx.out.note(
-            Line::default()
-                .piece(TextStyle::Notice, "warning:")
-                .plain(" ")
-                .plain(&stray.what),
-        )?;
-        ctx.out.note(
-            Line::default()
-                .piece(TextStyle::Command, "hint:")
-                .plain(" ")
-                .plain(&stray.hint),
-        )?;
-    }
-    let what = config.unwrap_or_else(|| "there is no config file: the defaults hold".into());
-    ctx.out.line(
-        Line::default()
-            .piece(TextStyle::Good, "ok")
-            .plain(format!("  {what}")),
-    )?;
-    tell_in_force(ctx, &in_force)?;
-    Ok(ExitCode::Done)
+            .collect(),
+        in_force: in_force.is_in_force(),
+    };
+    ctx.show(&checked, |ctx, checked| {
+        for stray in &strays {
+            ctx.out.warning(&stray.what)?;
+            ctx.out.hint(&stray.hint)?;
+        }
+        let config = checked.config.as_deref();
+        ctx.out
+            .ok(config.unwrap_or("there is no config file: the defaults hold"))?;
+        tell_in_force(ctx, &in_force)
+    })
 }
 
 fn known_projects(ctx: &CommandContext, settings: &Loaded) -> Result<Vec<String>> {
@@ -233,49 +208,35 @@ fn known_projects(ctx: &CommandContext, settings: &Loaded) -> Result<Vec<String>
         .collect())
 }
 
-/// Works with a file that cannot be used too: whoever has to edit it must find it.
+/// Prints the path. This also works for an invalid file: people who have to edit it must find it.
 fn path(ctx: &mut CommandContext) -> Result<ExitCode> {
     let loaded = ctx.settings();
     let file = config::file_to_write(ctx.place());
     let exists = file.as_ref().is_some_and(|file| file.is_file());
     let config = file.map(|file| file.display().to_string());
-    if ctx.out.is_json() {
-        let blackboard = match &loaded {
-            Ok(settings) => Some(settings.blackboard.clone()),
-            Err(_) => config::blackboard_despite(ctx.place()),
+    let blackboard = match &loaded {
+        Ok(settings) => Some(settings.blackboard.clone()),
+        Err(_) => config::blackboard_despite(ctx.place()),
+    };
+    let value = Where {
+        config,
+        exists,
+        blackboard: blackboard.map(|path| path.display().to_string()),
+    };
+    ctx.show(&value, |ctx, value| {
+        ctx.out.line(value.config.as_deref().unwrap_or_default())?;
+        let note = match (exists, loaded.is_ok()) {
+            (true, true) => return Ok(()),
+            (true, false) => "it cannot be used; `remand config check` says why",
+            (false, true) => "it is not there, and the defaults hold; `remand init` writes one",
+            (false, false) => "it is not there; `remand init` writes one",
         };
-        let blackboard = blackboard.map(|path| path.display().to_string());
-        ctx.out.json(&Where {
-            config,
-            exists,
-            blackboard,
-        })?;
-        return Ok(ExitCode::Done);
-    }
-    ctx.out.line(config.unwrap_or_default())?;
-    match (exists, loaded.is_ok()) {
-        (true, true) => {}
-        (true, false) => ctx
-            .out
-            .note("note: it cannot be used; `remand config check` says why")?,
-        (false, true) => {
-            ctx.out
-                .note("note: it is not there, and the defaults hold; `remand init` writes one")?;
-        }
-        (false, false) => ctx
-            .out
-            .note("note: it is not there; `remand init` writes one")?,
-    }
-    Ok(ExitCode::Done)
+        Ok(ctx.out.note(format!("note: {note}"))?)
+    })
 }
 
 fn defaults(ctx: &mut CommandContext) -> Result<ExitCode> {
-    if ctx.out.is_json() {
-        ctx.out.json(&Text {
-            text: config::default_text(),
-        })?;
-    } else {
-        ctx.out.block(config::default_text(), 0)?;
-    }
-    Ok(ExitCode::Done)
+    let text = config::default_text();
+    let value = serde_json::json!({ "text": text });
+    ctx.show(&value, |ctx, _| Ok(ctx.out.block(text, 0)?))
 }

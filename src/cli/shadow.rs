@@ -1,4 +1,4 @@
-//! `remand shadow`: a change is looked at, and nothing is done for it.
+//! `remand shadow`: changes are watched, but nothing is done for them.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -64,8 +64,9 @@ pub(crate) fn shadow(args: &ShadowArgs, ctx: &mut CommandContext) -> Result<Exit
     told(ctx, &id, what)
 }
 
-/// The word of its own that a change has from the start. What the settings say is the daemon's to put in force for a
-/// project; a change that is taken over after a person wrote `shadow` must not run because it was not read yet.
+/// Initial shadow setting of the change itself. The daemon puts the shadow settings of a project in
+/// force; a change taken over after a person wrote `shadow` must not run because the daemon has not
+/// read it yet.
 pub(super) fn word(
     is_asked: bool,
     settings: &Loaded,
@@ -77,7 +78,8 @@ pub(super) fn word(
     (is_asked || unread).then_some(true)
 }
 
-/// For `why`: the settings say something else than what is in force for a change without a word of its own.
+/// Note for `why`: the settings differ from what is in force, for a change without a setting of its
+/// own.
 pub(super) fn unread(ctx: &CommandContext, change: &Change) -> Result<Option<String>> {
     if change.state.is_over() || change.shadow_word.is_some() {
         return Ok(None);

@@ -1,4 +1,6 @@
-//! `remand show`: anything that has an id, in full.
+//! `remand show`: shows anything that has an id, in full.
+
+use std::fmt::Display;
 
 use anyhow::Result;
 use clap::Args;
@@ -7,23 +9,26 @@ use serde_json::Value;
 
 use super::status::{finding_line, one};
 use crate::blackboard::{self as bb, BoardError, Conn, OpenFinding, PastReview, Project};
-use crate::change::{Change, ChangeId, ProjectId, dollars};
+use crate::change::{Change, ChangeId, ProjectId};
 use crate::cli::frame::context::{CommandContext, find_change, no_such};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::pr_ref::PrRef;
 use crate::cli::frame::ui::Line;
-use crate::cli::view::print_change::{field, print_answer, short};
+use crate::cli::view::print_change::print_answer;
+use crate::clock::Time;
 use crate::event::Event;
 use crate::explain::UnwatchedPr;
-use crate::finding::{FindingId, Resolution, ReviewId};
+use crate::finding::{FindingId, ReviewId};
 use crate::human_time::{ago, span};
+use crate::pull_request::Feedback;
+use crate::text::{dollars, place, prefixed, short_sha};
 use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
 
 /// Show anything that has an id, in full
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding; a number is an event.\n\
-A change is also found by its branch, worktree or PR (owner/repo#42), a project by its name.\n\n\
+    after_help = "Ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding, g1 feedback; a number is a PR\n\
+of the project you are in, or an event. A change is also found by its branch, worktree or PR (owner/repo#42), a project by its name.\n\n\
 Examples:\n  remand show v2      what the reviewer wrote\n  remand show 118     an event with its metadata"
 )]
 pub(crate) struct ShowArgs {
@@ -32,7 +37,7 @@ pub(crate) struct ShowArgs {
     id: String,
 }
 
-/// Whatever has an id.
+/// Anything that has an id.
 pub(crate) enum Thing {
     Change(Change),
     Item(Item),
@@ -40,14 +45,15 @@ pub(crate) enum Thing {
     Review(ChangeId, PastReview),
     Rejection(Rejection),
     Finding(ChangeId, OpenFinding),
+    Feedback(Feedback),
     Event(Event),
     Project(Project),
-    /// A pull request that is no change.
+    /// A pull request without a change.
     Pull(Box<UnwatchedPr>),
 }
 
-/// What a person means by an id. The letter in front says what it names; a branch may look like an id, so a change by
-/// that name is the last guess.
+/// Finds a thing by its id. The first letter gives its kind; a branch may look like an id, so a
+/// change with that branch is tried last.
 pub(crate) fn find(ctx: &CommandContext, text: &str) -> Result<Thing> {
     let name = ctx.pull_name(text)?;
     let text = name.as_deref().unwrap_or(text);
@@ -94,6 +100,7 @@ fn by_id(conn: &Conn, text: &str) -> bb::Result<Option<Thing>> {
         "j" => maybe(bb::rejection(conn, &RejectionId::new(text)))?.map(Thing::Rejection),
         "f" => maybe(bb::finding(conn, &FindingId::new(text)))?
             .map(|(change, finding)| Thing::Finding(change, finding)),
+        "g" => maybe(bb::feedback(conn, text))?.map(Thing::Feedback),
         _ => None,
     })
 }
@@ -113,6 +120,7 @@ fn not_there(text: &str, near: &[String]) -> CommandError {
         Some('v') => "review",
         Some('j') => "rejection",
         Some('f') => "finding",
+        Some('g') => "feedback",
         Some(c) if c.is_ascii_digit() => "event",
         Some(_) | None => return no_such(text, near),
     };
@@ -120,29 +128,36 @@ fn not_there(text: &str, near: &[String]) -> CommandError {
         return no_such(text, near);
     }
     CommandError::not_found(format!("there is no {kind} `{text}`"))
-        .hint("ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding, 1 event; `remand list --all` shows the changes")
+        .hint("ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding, g1 feedback; a number is an event, or a PR of the project you are in; `remand list --all` shows the changes")
 }
 
 pub(crate) fn show(args: &ShowArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     match find(ctx, &args.id)? {
         Thing::Change(change) => one(ctx, change),
         Thing::Item(item) => show_item(ctx, item),
-        Thing::Run(run) => show_run(ctx, &run),
-        Thing::Review(change, review) => show_review(ctx, &change, &review),
-        Thing::Rejection(rejection) => show_rejection(ctx, &rejection),
-        Thing::Finding(change, finding) => show_finding(ctx, &change, &finding),
-        Thing::Event(event) => show_event(ctx, &event),
-        Thing::Project(project) => show_project(ctx, &project),
-        Thing::Pull(pull) => show_unwatched(ctx, &pull),
+        Thing::Run(run) => ctx.show(&run, print_run),
+        Thing::Review(id, review) => ctx.show(&Of::new(&id, &review), print_review),
+        Thing::Rejection(rejection) => ctx.show(&rejection, print_rejection),
+        Thing::Finding(id, finding) => ctx.show(&Of::new(&id, &finding), print_finding),
+        Thing::Feedback(feedback) => ctx.show(&feedback, print_feedback),
+        Thing::Event(event) => ctx.show(&event, print_event),
+        Thing::Project(project) => ctx.show(&project, print_project),
+        Thing::Pull(pull) => ctx.show(&pull, |ctx, pull| print_unwatched(ctx, pull)),
     }
 }
 
-/// A thing with the change that it belongs to.
+/// A thing and the change it belongs to.
 #[derive(Serialize)]
 struct Of<'a, T> {
     change_id: &'a ChangeId,
     #[serde(flatten)]
     thing: &'a T,
+}
+
+impl<'a, T> Of<'a, T> {
+    fn new(change_id: &'a ChangeId, thing: &'a T) -> Self {
+        Self { change_id, thing }
+    }
 }
 
 #[derive(Serialize)]
@@ -151,13 +166,13 @@ struct ItemDetail {
     item: Item,
     runs: Vec<Run>,
     rejections: Vec<Rejection>,
-    /// What would have run, where its change is in shadow.
+    /// The run that was not started because the change is in shadow.
     shadow: Option<bb::Shadowed>,
-    /// What a review in shadow said.
+    /// Result of a review in shadow.
     shadow_review: Option<bb::ShadowReview>,
 }
 
-/// For `item show` too.
+/// Shows an item; also for `item show`.
 pub(crate) fn item(ctx: &mut CommandContext, id: &ItemId) -> Result<ExitCode> {
     let item = ctx.read(|conn| bb::item(conn, id))?;
     show_item(ctx, item)
@@ -165,381 +180,198 @@ pub(crate) fn item(ctx: &mut CommandContext, id: &ItemId) -> Result<ExitCode> {
 
 fn show_item(ctx: &mut CommandContext, item: Item) -> Result<ExitCode> {
     let detail = ctx.read(|conn| {
-        let (runs, rejections) = (
-            bb::runs_of(conn, &item.item_id)?,
-            bb::rejections_in(conn, &item.item_id)?,
-        );
-        let (shadow, shadow_review) = (
-            bb::shadow_of(conn, &item.item_id)?,
-            bb::shadow_review_of(conn, &item.item_id)?,
-        );
         Ok(ItemDetail {
-            shadow,
-            shadow_review,
+            runs: bb::runs_of(conn, &item.item_id)?,
+            rejections: bb::rejections_in(conn, &item.item_id)?,
+            shadow: bb::shadow_of(conn, &item.item_id)?,
+            shadow_review: bb::shadow_review_of(conn, &item.item_id)?,
             item,
-            runs,
-            rejections,
         })
     })?;
-    if ctx.out.is_json() {
-        ctx.out.json(&detail)?;
-        return Ok(ExitCode::Done);
-    }
+    ctx.show(&detail, print_item)
+}
+
+fn print_item(ctx: &mut CommandContext, detail: &ItemDetail) -> Result<()> {
     let item = &detail.item;
-    heading(ctx, item.item_id.as_str(), &item.title)?;
-    field(ctx, "source", item.source.as_str())?;
-    field(ctx, "status", item.status.as_str())?;
-    field(ctx, "priority", item.priority.as_str())?;
-    field(
-        ctx,
-        "change",
-        item.change_id.as_ref().map_or("", ChangeId::as_str),
-    )?;
-    field(
-        ctx,
-        "made",
-        format!("{} ({})", item.created_at, ago(item.created_at, ctx.now)),
-    )?;
-    field(
-        ctx,
-        "claimed by",
-        item.claimed_by.as_deref().unwrap_or_default(),
-    )?;
-    field(
-        ctx,
-        "lease",
-        item.lease_expires_at
-            .map(|lease| lease.to_string())
-            .unwrap_or_default(),
-    )?;
-    field(
-        ctx,
-        "not before",
-        item.not_before
-            .map(|moment| moment.to_string())
-            .unwrap_or_default(),
-    )?;
-    field(
-        ctx,
-        "attempt",
-        format!("{} (epoch {})", item.attempt, item.epoch),
-    )?;
-    field(
-        ctx,
-        "failed",
-        item.failure_reason.as_deref().unwrap_or_default(),
-    )?;
+    heading(ctx, &item.item_id, &item.title)?;
+    ctx.field("source", item.source)?;
+    ctx.field("status", item.status)?;
+    ctx.field("priority", item.priority)?;
+    ctx.field_if("change", item.change_id.as_ref())?;
+    ctx.field("made", moment(item.created_at, ctx.now))?;
+    ctx.field_if("claimed by", item.claimed_by.as_ref())?;
+    ctx.field_if("lease", item.lease_expires_at)?;
+    ctx.field_if("not before", item.not_before)?;
+    let attempt = format!("{} (epoch {})", item.attempt, item.epoch);
+    ctx.field("attempt", attempt)?;
+    ctx.field_if("failed", item.failure_reason.as_ref())?;
     if let Some(shadow) = &detail.shadow {
-        field(
-            ctx,
-            "shadow",
-            format!("would have run {}", bb::shadow_told(item, shadow)),
-        )?;
-        field(ctx, "prompt", shadow.prompt.as_deref().unwrap_or_default())?;
+        let told = bb::shadow_told(item, shadow);
+        ctx.field("shadow", format!("would have run {told}"))?;
+        ctx.field_if("prompt", shadow.prompt.as_ref())?;
     }
     if let Some(review) = &detail.shadow_review {
-        field(ctx, "in shadow", review.text())?;
+        ctx.field("in shadow", review.text())?;
         for one in &review.findings {
-            let line = one.line.map(|line| format!(":{line}")).unwrap_or_default();
-            let place = one
-                .path
-                .as_deref()
-                .map(|path| format!(" {path}{line}"))
-                .unwrap_or_default();
-            field(
-                ctx,
-                "finding",
-                format!("{}{place} {}", one.severity, one.text),
-            )?;
+            let place = place(one.path.as_deref(), one.line);
+            ctx.field("finding", format!("{}{place} {}", one.severity, one.text))?;
         }
     }
     for run in &detail.runs {
-        field(ctx, "run", run_line(run))?;
+        let ended = run.ended.map_or("still runs", |ended| ended.as_str());
+        let status = prefixed(", status ", run.exit_status);
+        let text = format!("{} by {}: {ended}{status}", run.run_id, run.agent);
+        ctx.field("run", text)?;
     }
     for rejection in &detail.rejections {
-        field(
-            ctx,
-            "rejection",
-            format!(
-                "{} ({}): {}",
-                rejection.rejection_id, rejection.state, rejection.summary
-            ),
-        )?;
+        let Rejection {
+            rejection_id,
+            state,
+            summary,
+            ..
+        } = rejection;
+        ctx.field("rejection", format!("{rejection_id} ({state}): {summary}"))?;
     }
-    metadata(ctx, &item.metadata)?;
-    Ok(ExitCode::Done)
+    metadata(ctx, &item.metadata)
 }
 
-fn run_line(run: &Run) -> String {
-    let ended = run.ended.map_or("still runs", |ended| ended.as_str());
-    let status = run
-        .exit_status
-        .map(|status| format!(", status {status}"))
-        .unwrap_or_default();
-    format!("{} by {}: {ended}{status}", run.run_id, run.agent)
+fn print_run(ctx: &mut CommandContext, run: &Run) -> Result<()> {
+    heading(ctx, &run.run_id, format!("by {}", run.agent))?;
+    ctx.field("item", &run.item_id)?;
+    ctx.field("change", &run.change_id)?;
+    ctx.field_if("model", run.model.as_ref())?;
+    ctx.field_if("session", run.session.as_ref())?;
+    ctx.field("started", moment(run.started_at, ctx.now))?;
+    let ended = run.ended.map_or("not yet", |ended| ended.as_str());
+    let status = prefixed(", status ", run.exit_status);
+    let took = run.ended_at.map(|at| span(at.since(run.started_at)));
+    let took = prefixed(", after ", took);
+    ctx.field("ended", format!("{ended}{status}{took}"))?;
+    ctx.field("before", short_sha(&run.head_before))?;
+    ctx.field_if("after", run.head_after.as_deref().map(short_sha))?;
+    if run.discarded {
+        ctx.field("discarded", "its work is on a wip ref, not on the branch")?;
+    }
+    ctx.field_if("gates", run.gates)?;
+    ctx.field_if("tokens", run.tokens)?;
+    ctx.field_if("cost", run.cost_micros.map(dollars))?;
+    ctx.field("files", &run.dir)?;
+    body(ctx, run.gate_output.as_deref().unwrap_or_default())
 }
 
-fn show_run(ctx: &mut CommandContext, run: &Run) -> Result<ExitCode> {
-    if ctx.out.is_json() {
-        ctx.out.json(run)?;
-        return Ok(ExitCode::Done);
-    }
-    heading(ctx, run.run_id.as_str(), &format!("by {}", run.agent))?;
-    field(ctx, "item", run.item_id.as_str())?;
-    field(ctx, "change", run.change_id.as_str())?;
-    field(ctx, "model", run.model.as_deref().unwrap_or_default())?;
-    field(ctx, "session", run.session.as_deref().unwrap_or_default())?;
-    field(
-        ctx,
-        "started",
-        format!("{} ({})", run.started_at, ago(run.started_at, ctx.now)),
-    )?;
-    let ended = run.ended.map(|ended| ended.as_str()).unwrap_or("not yet");
-    let status = run
-        .exit_status
-        .map(|status| format!(", status {status}"))
-        .unwrap_or_default();
-    let took = run
-        .ended_at
-        .map(|at| format!(", after {}", span(at.since(run.started_at))))
-        .unwrap_or_default();
-    field(ctx, "ended", format!("{ended}{status}{took}"))?;
-    field(ctx, "before", short(&run.head_before))?;
-    field(
-        ctx,
-        "after",
-        run.head_after.as_deref().map(short).unwrap_or_default(),
-    )?;
-    field(
-        ctx,
-        "discarded",
-        if run.discarded {
-            "its work is on a wip ref, not on the branch"
-        } else {
-            ""
-        },
-    )?;
-    field(
-        ctx,
-        "gates",
-        run.gates.map(|gates| gates.as_str()).unwrap_or_default(),
-    )?;
-    field(
-        ctx,
-        "tokens",
-        run.tokens
-            .map(|tokens| tokens.to_string())
-            .unwrap_or_default(),
-    )?;
-    field(
-        ctx,
-        "cost",
-        run.cost_micros.map(dollars).unwrap_or_default(),
-    )?;
-    field(ctx, "files", &run.dir)?;
-    if let Some(output) = run
-        .gate_output
-        .as_deref()
-        .filter(|output| !output.trim().is_empty())
-    {
-        ctx.out.blank()?;
-        ctx.out.block(output, 2)?;
-    }
-    Ok(ExitCode::Done)
+fn print_review(ctx: &mut CommandContext, of: &Of<'_, PastReview>) -> Result<()> {
+    let (change_id, review) = (of.change_id, of.thing);
+    let title = format!("of {change_id}, {}", review.verdict);
+    heading(ctx, &review.review_id, title)?;
+    ctx.field_if("summary", review.summary.as_ref())?;
+    ctx.field("read as", format!("{}: {}", review.dialect, review.reason))?;
+    let (head, base) = (short_sha(&review.head), short_sha(&review.base));
+    ctx.field("commit", format!("{head} against {base}"))?;
+    ctx.field("item", &review.item_id)?;
+    ctx.field("when", moment(review.created_at, ctx.now))?;
+    body(ctx, &review.body)
 }
 
-fn show_review(
-    ctx: &mut CommandContext,
-    change_id: &ChangeId,
-    review: &PastReview,
-) -> Result<ExitCode> {
-    if ctx.out.is_json() {
-        ctx.out.json(&Of {
-            change_id,
-            thing: review,
-        })?;
-        return Ok(ExitCode::Done);
-    }
-    heading(
-        ctx,
-        review.review_id.as_str(),
-        &format!("of {change_id}, {}", review.verdict),
-    )?;
-    field(
-        ctx,
-        "summary",
-        review.summary.as_deref().unwrap_or_default(),
-    )?;
-    field(
-        ctx,
-        "read as",
-        format!("{}: {}", review.dialect, review.reason),
-    )?;
-    field(
-        ctx,
-        "commit",
-        format!("{} against {}", short(&review.head), short(&review.base)),
-    )?;
-    field(ctx, "item", review.item_id.as_str())?;
-    field(
-        ctx,
-        "when",
-        format!(
-            "{} ({})",
-            review.created_at,
-            ago(review.created_at, ctx.now)
-        ),
-    )?;
-    ctx.out.blank()?;
-    ctx.out.block(&review.body, 2)?;
-    Ok(ExitCode::Done)
+fn print_rejection(ctx: &mut CommandContext, rejection: &Rejection) -> Result<()> {
+    heading(ctx, &rejection.rejection_id, &rejection.summary)?;
+    ctx.field("state", rejection.state)?;
+    ctx.field_if("reason", rejection.reason.as_ref())?;
+    ctx.field("change", &rejection.change_id)?;
+    ctx.field_if("fix", rejection.item_id.as_ref())?;
+    ctx.field("event", rejection.event_id)?;
+    body(ctx, &rejection.rejected.body)
 }
 
-fn show_rejection(ctx: &mut CommandContext, rejection: &Rejection) -> Result<ExitCode> {
-    if ctx.out.is_json() {
-        ctx.out.json(rejection)?;
-        return Ok(ExitCode::Done);
-    }
-    heading(ctx, rejection.rejection_id.as_str(), &rejection.summary)?;
-    field(ctx, "state", rejection.state.as_str())?;
-    field(
-        ctx,
-        "reason",
-        rejection.reason.as_deref().unwrap_or_default(),
-    )?;
-    field(ctx, "change", rejection.change_id.as_str())?;
-    field(
-        ctx,
-        "fix",
-        rejection.item_id.as_ref().map_or("", ItemId::as_str),
-    )?;
-    field(ctx, "event", rejection.event_id.to_string())?;
-    if !rejection.rejected.body.is_empty() {
-        ctx.out.blank()?;
-        ctx.out.block(&rejection.rejected.body, 2)?;
-    }
-    Ok(ExitCode::Done)
-}
-
-fn show_finding(
-    ctx: &mut CommandContext,
-    change_id: &ChangeId,
-    finding: &OpenFinding,
-) -> Result<ExitCode> {
-    if ctx.out.is_json() {
-        ctx.out.json(&Of {
-            change_id,
-            thing: finding,
-        })?;
-        return Ok(ExitCode::Done);
-    }
+fn print_finding(ctx: &mut CommandContext, of: &Of<'_, OpenFinding>) -> Result<()> {
+    let finding = of.thing;
     ctx.out.line(finding_line(finding))?;
-    field(ctx, "change", change_id.as_str())?;
-    field(ctx, "category", finding.finding.category.as_str())?;
-    field(
-        ctx,
-        "suggestion",
-        finding.finding.suggestion.as_deref().unwrap_or_default(),
-    )?;
-    field(ctx, "note", finding.note.as_deref().unwrap_or_default())?;
-    field(
-        ctx,
-        "resolution",
-        finding.resolution.map_or("", Resolution::as_str),
-    )?;
-    Ok(ExitCode::Done)
+    ctx.field("change", of.change_id)?;
+    ctx.field("category", finding.finding.category)?;
+    ctx.field_if("suggestion", finding.finding.suggestion.as_ref())?;
+    ctx.field_if("note", finding.note.as_ref())?;
+    ctx.field_if("resolution", finding.resolution)
 }
 
-fn show_event(ctx: &mut CommandContext, event: &Event) -> Result<ExitCode> {
-    if ctx.out.is_json() {
-        ctx.out.json(event)?;
-        return Ok(ExitCode::Done);
+fn print_feedback(ctx: &mut CommandContext, feedback: &Feedback) -> Result<()> {
+    let title = format!("{} by {}", feedback.kind, feedback.author);
+    heading(ctx, &feedback.feedback_id, title)?;
+    ctx.field("change", &feedback.change_id)?;
+    ctx.field_if("state", feedback.state)?;
+    ctx.field_if("commit", feedback.commit.as_deref().map(short_sha))?;
+    let place = place(feedback.path.as_deref(), feedback.line);
+    ctx.field("place", place.trim())?;
+    let reason = prefixed(": ", feedback.trust_reason.as_deref());
+    ctx.field("trust", format!("{}{reason}", feedback.trust))?;
+    if let Some(outcome) = feedback.outcome {
+        let reason = prefixed(": ", feedback.outcome_reason.as_deref());
+        ctx.field("outcome", format!("{outcome}{reason}"))?;
+    } else {
+        ctx.field("outcome", "not judged yet")?;
     }
-    heading(ctx, &event.id.to_string(), &event.summary)?;
-    field(ctx, "type", event.event_type.as_str())?;
-    field(
-        ctx,
-        "when",
-        format!("{} ({})", event.timestamp, ago(event.timestamp, ctx.now)),
-    )?;
-    field(ctx, "by", &event.actor_id)?;
-    field(
-        ctx,
-        "about",
-        format!("{} {}", event.target_type, event.target_id),
-    )?;
-    field(
-        ctx,
-        "change",
-        event.change_id.as_ref().map_or("", ChangeId::as_str),
-    )?;
-    metadata(ctx, &event.metadata)?;
-    Ok(ExitCode::Done)
+    ctx.field_if("event", feedback.event_id)?;
+    ctx.field("read", moment(feedback.taken_in, ctx.now))?;
+    ctx.field_if("URL", feedback.url.as_ref())?;
+    body(ctx, &feedback.body)
 }
 
-fn show_project(ctx: &mut CommandContext, project: &Project) -> Result<ExitCode> {
-    if ctx.out.is_json() {
-        ctx.out.json(project)?;
-        return Ok(ExitCode::Done);
-    }
-    heading(ctx, project.project_id.as_str(), "project")?;
-    field(ctx, "path", &project.path)?;
-    field(ctx, "branch", &project.default_branch)?;
-    field(ctx, "repo", project.repo.as_deref().unwrap_or_default())?;
-    field(
-        ctx,
-        "pushes to",
-        project
-            .remote_url
-            .as_deref()
-            .unwrap_or("nowhere: no URL is pinned"),
-    )?;
-    Ok(ExitCode::Done)
+fn print_event(ctx: &mut CommandContext, event: &Event) -> Result<()> {
+    heading(ctx, event.id, &event.summary)?;
+    ctx.field("type", event.event_type)?;
+    ctx.field("when", moment(event.timestamp, ctx.now))?;
+    ctx.field("by", &event.actor_id)?;
+    let about = format!("{} {}", event.target_type, event.target_id);
+    ctx.field("about", about)?;
+    ctx.field_if("change", event.change_id.as_ref())?;
+    metadata(ctx, &event.metadata)
 }
 
-fn show_unwatched(ctx: &mut CommandContext, unwatched: &UnwatchedPr) -> Result<ExitCode> {
-    if ctx.out.is_json() {
-        ctx.out.json(unwatched)?;
-        return Ok(ExitCode::Done);
-    }
-    let title = unwatched
-        .pull
-        .as_ref()
-        .map_or("a PR that was never seen", |pull| &pull.title);
+fn print_project(ctx: &mut CommandContext, project: &Project) -> Result<()> {
+    heading(ctx, &project.project_id, "project")?;
+    ctx.field("path", &project.path)?;
+    ctx.field("branch", &project.default_branch)?;
+    ctx.field_if("repo", project.repo.as_ref())?;
+    let url = project.remote_url.as_deref();
+    ctx.field("pushes to", url.unwrap_or("nowhere: no URL is pinned"))
+}
+
+fn print_unwatched(ctx: &mut CommandContext, unwatched: &UnwatchedPr) -> Result<()> {
+    let title = unwatched.pull.as_ref().map(|pull| pull.title.as_str());
+    let title = title.unwrap_or("a PR that was never seen");
     heading(ctx, &unwatched.pr, title)?;
     print_answer(ctx, &unwatched.explain(ctx.around()?))?;
     if let Some(pull) = &unwatched.pull {
-        field(
-            ctx,
-            "state",
-            if pull.draft {
-                "open, a draft"
-            } else {
-                pull.state.as_str()
-            },
-        )?;
-        field(ctx, "author", pull.author.as_deref().unwrap_or("ghost"))?;
-        field(
-            ctx,
-            "branch",
-            format!("{} → {}", pull.head_ref, pull.base_ref),
-        )?;
-        field(ctx, "labels", pull.labels.join(", "))?;
-        field(ctx, "URL", &pull.url)?;
+        let state = pull.state.as_str();
+        ctx.field("state", if pull.draft { "open, a draft" } else { state })?;
+        ctx.field("author", pull.author.as_deref().unwrap_or("ghost"))?;
+        ctx.field("branch", format!("{} → {}", pull.head_ref, pull.base_ref))?;
+        ctx.field("labels", pull.labels.join(", "))?;
+        ctx.field("URL", &pull.url)?;
     }
-    Ok(ExitCode::Done)
+    Ok(())
 }
 
-fn heading(ctx: &mut CommandContext, id: &str, title: &str) -> Result<()> {
-    Ok(ctx
-        .out
-        .line(Line::default().strong(id).plain("  ").plain(title))?)
+fn heading(ctx: &mut CommandContext, id: impl Display, title: impl Display) -> Result<()> {
+    let line = Line::new().strong(id).plain("  ").plain(title);
+    Ok(ctx.out.line(line)?)
+}
+
+/// Formats a time and its age.
+fn moment(at: Time, now: Time) -> String {
+    format!("{at} ({})", ago(at, now))
+}
+
+/// Prints a multi-line text below the fields, unless it is empty.
+fn body(ctx: &mut CommandContext, text: &str) -> Result<()> {
+    if !text.trim().is_empty() {
+        ctx.out.blank()?;
+        ctx.out.block(text, 2)?;
+    }
+    Ok(())
 }
 
 fn metadata(ctx: &mut CommandContext, value: &Value) -> Result<()> {
     if value.as_object().is_some_and(|keys| !keys.is_empty()) {
-        ctx.out.blank()?;
-        ctx.out.block(&serde_json::to_string_pretty(value)?, 2)?;
+        body(ctx, &serde_json::to_string_pretty(value)?)?;
     }
     Ok(())
 }

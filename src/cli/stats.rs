@@ -1,4 +1,4 @@
-//! `remand stats`: what agents spent, and what would have been done in shadow, in numbers.
+//! `remand stats`: totals of what agents spent, and of what shadow mode did not do.
 
 use anyhow::Result;
 use clap::Args;
@@ -6,14 +6,16 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::blackboard::{self as bb, ShadowSum, Spend, SpendSums};
-use crate::change::{ProjectId, dollars};
+use crate::change::ProjectId;
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::ui::Table;
 use crate::clock::{self, Zone};
 use crate::config::Loaded;
+use crate::text::dollars;
+use crate::text::prefixed;
 
-/// Maximum number of days and of changes in the tables; JSON has all.
+/// Maximum number of days and of changes in the tables; JSON has all of them.
 const DAYS: usize = 14;
 const CHANGES: usize = 20;
 
@@ -30,7 +32,7 @@ pub(crate) struct StatsArgs {
 }
 
 pub(crate) fn stats(args: &StatsArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    // A setting that cannot be read hides no numbers.
+    // An invalid setting must not hide the numbers.
     let settings = ctx.settings().ok();
     let zone = settings.as_ref().map_or(Zone::Local, Loaded::timezone);
     let today = settings
@@ -42,19 +44,15 @@ pub(crate) fn stats(args: &StatsArgs, ctx: &mut CommandContext) -> Result<ExitCo
     let all = projects
         .iter()
         .fold(ShadowSum::default(), |all, one| add(&all, one));
+    let value = json!({ "projects": projects, "all": all, "spend": spend, "today": today });
     if ctx.out.is_json() {
-        ctx.out
-            .json(&json!({ "projects": projects, "all": all, "spend": spend, "today": today }))?;
+        ctx.out.json(&value)?;
         return Ok(ExitCode::Done);
     }
     if !args.shadow {
         print_spend(ctx, &spend)?;
         for one in &today {
-            let on = one
-                .project_id
-                .as_ref()
-                .map(|project| format!(" on {project}"))
-                .unwrap_or_default();
+            let on = prefixed(" on ", one.project_id.as_ref());
             let (spent, most) = (dollars(one.cost_micros), dollars(one.max_cost_micros));
             ctx.out.note(format!(
                 "spent{on} today: {spent} of {most} (`{}`)",
@@ -75,10 +73,10 @@ pub(crate) fn stats(args: &StatsArgs, ctx: &mut CommandContext) -> Result<ExitCo
     print_shadow(ctx, &projects, &all)
 }
 
-/// A bound on what is spent in a day, and what was spent of it today.
+/// A limit on the cost per day, and the cost of today.
 #[derive(Serialize)]
 struct Today {
-    /// None: of all projects together.
+    /// `None` for all projects together.
     project_id: Option<ProjectId>,
     cost_micros: i64,
     max_cost_micros: i64,
@@ -201,10 +199,8 @@ fn print_shadow(
         "TIME",
     ]);
     for sum in projects {
-        table.row(cells(
-            sum.project_id.as_ref().map_or("", |id| id.as_str()),
-            sum,
-        ));
+        let name = sum.project_id.as_ref().map_or("", |id| id.as_str());
+        table.row(cells(name, sum));
     }
     if projects.len() > 1 {
         table.row(cells("all", all));
@@ -250,26 +246,16 @@ fn add(all: &ShadowSum, one: &ShadowSum) -> ShadowSum {
 }
 
 fn cells(name: &str, sum: &ShadowSum) -> [String; 10] {
-    let counts = [
-        sum.changes,
-        sum.reviewed,
-        sum.reviews,
-        sum.fixes,
-        sum.pushes,
-        sum.posts,
-        sum.tokens,
-    ];
-    let [changes, reviewed, reviews, fixes, pushes, posts, tokens] = counts.map(|n| n.to_string());
     let time = format!("{} s", sum.run_ms.div_euclid(1000));
     [
         name.to_owned(),
-        changes,
-        reviewed,
-        reviews,
-        fixes,
-        pushes,
-        posts,
-        tokens,
+        sum.changes.to_string(),
+        sum.reviewed.to_string(),
+        sum.reviews.to_string(),
+        sum.fixes.to_string(),
+        sum.pushes.to_string(),
+        sum.posts.to_string(),
+        sum.tokens.to_string(),
         dollars(sum.cost_micros),
         time,
     ]

@@ -1,7 +1,8 @@
-//! `remand status`: one change in full, or how everything stands.
+//! `remand status`: shows one change in full, or an overview.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
@@ -11,25 +12,26 @@ use super::approve::moved_to;
 use super::reload;
 use crate::agent::{self, Doing};
 use crate::blackboard::{self as bb, OpenFinding, PastReview, WithoutCost};
-use crate::change::{Budget, Change, ChangeId, State, dollars};
+use crate::change::{Budget, Change, ChangeId, State};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::running_daemon::{self, RunningDaemon};
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::cli::view::print_change::{field, look_of, print_answer, short};
+use crate::cli::view::print_change::{look_of, print_answer_without};
 use crate::cli::view::redraw;
 use crate::clock::Time;
-use crate::explain::{ChangeView, not_in_force_command, stop_command, stop_sentence};
+use crate::explain::{Because, ChangeView, not_in_force_command, stop_command, stop_sentence};
 use crate::human_time::{ago, ahead, span};
 use crate::pull_request::FeedbackOutcome;
 use crate::pull_request::{Feedback, PullRow, Trust};
+use crate::text::{dollars, joined, list, place, prefixed, short_sha};
 use crate::work::{ItemId, Run, RunId, Status};
 
 /// Show how one change stands, or how many there are of each kind
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With --watch a terminal is drawn over; in a pipe a new block comes only when something has changed, \
-and with --json each is one line.\n\nExamples:\n  remand status\n  remand status c1 --watch"
+    after_help = "With --watch a terminal shows it on its alternate screen until you type q or Ctrl-C; in a pipe a new \
+block comes only when something has changed, and with --json each is one line.\n\nExamples:\n  remand status\n  remand status c1 --watch"
 )]
 pub(crate) struct StatusArgs {
     /// The change: its id (c1), its branch, the path of its worktree, or its PR (owner/repo#42)
@@ -59,27 +61,27 @@ fn once(args: &StatusArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     }
 }
 
-/// A change with its reviews and what is open in it.
+/// A change with its reviews and open findings.
 #[derive(Serialize)]
 struct Detail {
     #[serde(flatten)]
     view: ChangeView,
     open_findings: Vec<OpenFinding>,
     reviews: Vec<PastReview>,
-    /// What was said on its pull request, oldest first.
+    /// Feedback on its pull request, oldest first.
     feedback: Vec<Feedback>,
-    /// What the agent of the run under way is doing, as far as it says so.
+    /// Current activity of the running agent, if it reports it.
     doing: Option<Doing>,
 }
 
-/// For `why` too: a change that is done, but not with what its branch has now.
+/// Describes a finished change whose branch has moved since; also for `why`.
 pub(crate) fn moved(ctx: &CommandContext, change: &Change) -> Result<Option<String>> {
     if !matches!(change.state, State::ReadyForHumanReview | State::Approved) {
         return Ok(None);
     }
     let moved = moved_to(ctx, change)?;
     Ok(moved.map(|head| {
-        let (branch, head) = (&change.branch, short(&head));
+        let (branch, head) = (&change.branch, short_sha(&head));
         format!(
             "{branch} is at {head} now, which is not reviewed: {}",
             change.submit_advice()
@@ -87,7 +89,7 @@ pub(crate) fn moved(ctx: &CommandContext, change: &Change) -> Result<Option<Stri
     }))
 }
 
-/// For `show` too.
+/// Shows one change; also for `show`.
 pub(crate) fn one(ctx: &mut CommandContext, change: Change) -> Result<ExitCode> {
     let around = ctx.around()?;
     let mut detail = ctx.read(|conn| {
@@ -104,86 +106,59 @@ pub(crate) fn one(ctx: &mut CommandContext, change: Change) -> Result<ExitCode> 
         Some(run) if run.ended.is_none() => agent::doing(Path::new(&run.dir))?,
         Some(_) | None => None,
     };
-    if ctx.out.is_json() {
-        ctx.out.json(&detail)?;
-        return Ok(ExitCode::Done);
-    }
-    let change = detail.view.change().clone();
-    ctx.out.line(
-        Line::default()
-            .strong(change.change_id.as_str())
-            .plain("  ")
-            .strong(&change.title),
-    )?;
-    print_answer(ctx, &detail.view.why)?;
-    if let Some(doing) = &detail.doing {
-        ctx.out
-            .line(Line::default().plain(format!("  {}", doing_line(doing, ctx.now))))?;
-    }
-    ctx.out.blank()?;
-    let state = Line::default()
-        .faint(format!("{:<11}", "state"))
-        .piece(look_of(change.state), change.state.as_str());
-    ctx.out.line(state.plain(format!(
-        ", {} ({})",
-        detail.view.row.column,
-        change.cycle_text()
-    )))?;
-    field(ctx, "project", change.project_id.as_str())?;
-    field(
-        ctx,
-        "branch",
-        format!("{} → {}", change.branch, change.base),
-    )?;
-    field(ctx, "head", short(&change.head))?;
-    if let Some(moved) = moved(ctx, &change)? {
-        field(ctx, "moved", moved)?;
-    }
-    field(ctx, "worktree", &change.worktree)?;
-    field(ctx, "PR", detail.view.pr.as_deref().unwrap_or_default())?;
-    if let Some(pull) = &detail.view.pull {
-        field(ctx, "URL", &pull.url)?;
-        field(ctx, "read", read(pull, ctx.now))?;
-    }
-    let silent = ctx.read(|conn| bb::agents_without_cost(conn, &change.change_id))?;
-    field(
-        ctx,
-        "spent",
-        format!(
-            "{}{}",
-            spent(&change.budget),
-            without_cost(&change.budget, &silent)
-        ),
-    )?;
-    for review in &detail.reviews {
-        let summary = review.summary.as_deref().unwrap_or(&review.reason);
-        field(
-            ctx,
-            "review",
-            format!(
-                "{} of {}: {}, {summary}",
-                review.review_id,
-                short(&review.head),
-                review.verdict
-            ),
-        )?;
-    }
-    for open in &detail.open_findings {
-        field(ctx, "finding", finding_line(open))?;
-    }
-    for said in &detail.feedback {
-        field(ctx, "said", said_line(said))?;
-    }
-    Ok(ExitCode::Done)
+    ctx.show(&detail, print_one)?;
+    Ok(ExitCode::of_change(detail.view.why.because))
 }
 
-/// What an agent is doing, and for how long it has been.
+fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
+    let change = detail.view.change();
+    let why = &detail.view.why;
+    let mut printed = Vec::new();
+    if running_daemon::absence(ctx, [why.because])? {
+        printed.push(running_daemon::START.to_owned());
+    }
+    let heading = Line::new().strong(&change.change_id).plain("  ");
+    ctx.out.line(heading.strong(&change.title))?;
+    print_answer_without(ctx, why, &mut printed)?;
+    if let Some(doing) = &detail.doing {
+        ctx.out.line(format!("  {}", doing_line(doing, ctx.now)))?;
+    }
+    ctx.out.blank()?;
+    let state = Line::label("state").piece(look_of(change.state), change.state);
+    let (column, cycle) = (detail.view.row.column, change.cycle_text());
+    ctx.out.line(state.plain(format!(", {column} ({cycle})")))?;
+    ctx.field("project", &change.project_id)?;
+    ctx.field("branch", format!("{} → {}", change.branch, change.base))?;
+    ctx.field("head", short_sha(&change.head))?;
+    ctx.field_if("moved", moved(ctx, change)?)?;
+    ctx.field("worktree", &change.worktree)?;
+    ctx.field_if("PR", detail.view.pr.as_deref())?;
+    if let Some(pull) = &detail.view.pull {
+        ctx.field("URL", &pull.url)?;
+        ctx.field("read", read(pull, ctx.now))?;
+    }
+    let silent = ctx.read(|conn| bb::agents_without_cost(conn, &change.change_id))?;
+    let without = without_cost(&change.budget, &silent);
+    ctx.field("spent", format!("{}{without}", spent(&change.budget)))?;
+    for review in &detail.reviews {
+        let summary = review.summary.as_deref().unwrap_or(&review.reason);
+        let (id, head) = (&review.review_id, short_sha(&review.head));
+        let text = format!("{id} of {head}: {}, {summary}", review.verdict);
+        ctx.field("review", text)?;
+    }
+    for open in &detail.open_findings {
+        ctx.field("finding", finding_line(open))?;
+    }
+    for said in &detail.feedback {
+        ctx.field("said", said_line(said))?;
+    }
+    Ok(())
+}
+
+/// Describes the activity of an agent and its duration.
 fn doing_line(doing: &Doing, now: Time) -> String {
-    format!(
-        "doing: {}, for {}",
-        doing.what,
-        span(now.since(doing.since))
-    )
+    let time = span(now.since(doing.since));
+    format!("doing: {}, for {time}", doing.what)
 }
 
 fn read(pull: &PullRow, now: Time) -> String {
@@ -194,38 +169,26 @@ fn read(pull: &PullRow, now: Time) -> String {
         || "no more".to_owned(),
         |next| format!("again {}", ahead(next, now)),
     );
-    let trouble = pull
-        .trouble
-        .as_ref()
-        .map(|trouble| format!("; {trouble}"))
-        .unwrap_or_default();
+    let trouble = prefixed("; ", pull.trouble.as_ref());
     format!("{last}, {next}{trouble}")
 }
 
-/// What somebody said on a pull request, in one line: who, what may come of it and what did.
+/// Formats feedback on a pull request in one line: author, trust and outcome.
 fn said_line(said: &Feedback) -> String {
-    let kind = said.state.map_or_else(
-        || said.kind.to_string(),
-        |state| format!("{} {state}", said.kind),
-    );
-    let line = said.line.map(|line| format!(":{line}")).unwrap_or_default();
-    let place = said
-        .path
-        .as_deref()
-        .map(|path| format!(" {path}{line}"))
-        .unwrap_or_default();
+    let kind = format!("{}{}", said.kind, prefixed(" ", said.state));
+    let place = place(said.path.as_deref(), said.line);
     let trust = match (said.trust, &said.trust_reason) {
         (Trust::ShownOnly, Some(reason)) => format!("{}: {reason}", said.trust),
         (trust, _) => trust.to_string(),
     };
     let outcome = match (said.outcome, &said.outcome_reason) {
         (None, _) => "; not judged yet".to_owned(),
-        // What the trust says already is not said twice.
+        // Already stated by the trust.
         (Some(FeedbackOutcome::Ours | FeedbackOutcome::NotTrusted), _) => String::new(),
         (Some(_), Some(reason)) => format!("; {reason}"),
         (Some(outcome), None) => format!("; {outcome}"),
     };
-    // What a forge does not show, such as our own marks, is not shown here either.
+    // Text that the forge does not show, such as remand's markers, is not shown here either.
     let body = said.body.split("<!--").next().unwrap_or_default();
     let body: String = body.trim().chars().take(100).collect();
     format!(
@@ -234,25 +197,17 @@ fn said_line(said: &Feedback) -> String {
     )
 }
 
-/// A finding in one line.
+/// Formats a finding in one line.
 pub(crate) fn finding_line(open: &OpenFinding) -> String {
     let finding = &open.finding;
-    let line = finding
-        .line
-        .map(|line| format!(":{line}"))
-        .unwrap_or_default();
-    let place = finding
-        .path
-        .as_deref()
-        .map(|path| format!(" {path}{line}"))
-        .unwrap_or_default();
+    let place = place(finding.path.as_deref(), finding.line);
     format!(
         "{} [{}] {}{place} {}",
         open.finding_id, open.outcome, finding.severity, finding.text
     )
 }
 
-/// A bound on money holds only for agents that report what they cost.
+/// Note for agents that do not report their cost: a limit on money does not apply to them.
 fn without_cost(budget: &Budget, agents: &[WithoutCost]) -> String {
     if budget.max_cost_micros.is_none() || agents.is_empty() {
         return String::new();
@@ -262,67 +217,53 @@ fn without_cost(budget: &Budget, agents: &[WithoutCost]) -> String {
         (without, all) if without == all => format!("the {all} runs of {}", one.agent),
         (without, all) => format!("{without} of {all} runs of {}", one.agent),
     };
-    let named: Vec<String> = agents.iter().map(runs).collect();
-    format!(
-        " ({} reported no cost: time and fixes bound those)",
-        named.join(" and ")
-    )
+    let named = joined(agents.iter().map(runs), " and ");
+    format!(" ({named} reported no cost: time and fixes bound those)")
 }
 
-/// What a change used of its bounds.
+/// Formats the used part of the limits of a change.
 pub(crate) fn spent(budget: &Budget) -> String {
-    let time = |ms: i64| {
-        span(std::time::Duration::from_millis(
-            u64::try_from(ms).unwrap_or(0),
-        ))
-    };
-    let mut said = vec![
+    let time = |ms: i64| span(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+    let (used, most) = (time(budget.run_ms), time(budget.max_run_ms));
+    let mut parts = vec![
         format!("{} of {} fixes", budget.total_fixes, budget.max_total_fixes),
-        format!(
-            "{} of {} agents' time",
-            time(budget.run_ms),
-            time(budget.max_run_ms)
-        ),
+        format!("{used} of {most} agents' time"),
     ];
-    let of = |max: Option<String>| max.map(|max| format!(" of {max}")).unwrap_or_default();
     if budget.tokens > 0 || budget.max_tokens.is_some() {
-        said.push(format!(
-            "{}{} tokens",
-            budget.tokens,
-            of(budget.max_tokens.map(|max| max.to_string()))
-        ));
+        let of = prefixed(" of ", budget.max_tokens);
+        parts.push(format!("{}{of} tokens", budget.tokens));
     }
     if budget.cost_micros > 0 || budget.max_cost_micros.is_some() {
-        said.push(format!(
-            "{}{}",
-            dollars(budget.cost_micros),
-            of(budget.max_cost_micros.map(dollars))
-        ));
+        let of = prefixed(" of ", budget.max_cost_micros.map(dollars));
+        parts.push(format!("{}{of}", dollars(budget.cost_micros)));
     }
-    said.join(", ")
+    parts.join(", ")
 }
 
-/// How everything stands.
+/// Overview of all changes, the stops and the daemon.
 #[derive(Serialize)]
 struct Overall {
     blackboard: String,
     projects: usize,
-    /// What is stopped, that of everything first.
+    /// Active stops, the stop of everything first.
     stops: Vec<bb::Stopped>,
-    /// How many changes are in each column of the board.
+    /// Number of changes in each column of the board.
     columns: BTreeMap<&'static str, usize>,
     items: BTreeMap<Status, usize>,
     needs_you: Vec<String>,
     running: Vec<Running>,
-    /// The daemon on this blackboard, however it was started.
+    /// Daemon on this blackboard, however it was started.
     daemon: Option<RunningDaemon>,
-    /// GitHub's budget of calls, as it was last seen.
+    /// GitHub's rate limit, as last seen.
     rate: Option<bb::Rate>,
-    /// What the running daemon has in force; none: no daemon runs.
+    /// Configuration of the running daemon; `None` if no daemon is running.
     configuration: Option<bb::Configuration>,
+    /// True if an item is available or claimed, so that a daemon has work.
+    #[serde(skip)]
+    waits: bool,
 }
 
-/// A run under way.
+/// A run in progress.
 #[derive(Serialize)]
 struct Running {
     run_id: RunId,
@@ -371,6 +312,9 @@ fn all(ctx: &mut CommandContext) -> Result<ExitCode> {
         let running = bb::open_runs(conn)?.into_iter().map(Running::of).collect();
         let (stops, rate) = (bb::stops(conn)?, bb::rate(conn)?);
         let configuration = bb::configuration(conn)?.filter(|_| daemon.is_some());
+        // By the counts alone: the summary reads no rows of changes.
+        let is_open = |status| items.get(&status).is_some_and(|number| *number > 0);
+        let waits = is_open(Status::Available) || is_open(Status::Claimed);
         Ok(Overall {
             blackboard,
             projects,
@@ -382,103 +326,64 @@ fn all(ctx: &mut CommandContext) -> Result<ExitCode> {
             daemon,
             rate,
             configuration,
+            waits,
         })
     })?;
     for running in &mut overall.running {
         running.doing = agent::doing(Path::new(&running.dir))?;
     }
-    if ctx.out.is_json() {
-        ctx.out.json(&overall)?;
-        return Ok(ExitCode::Done);
-    }
-    let counted: Vec<String> = overall
-        .columns
-        .iter()
-        .map(|(column, n)| format!("{n} {}", column.to_lowercase()))
-        .collect();
-    let counted = if counted.is_empty() {
-        "none".to_owned()
-    } else {
-        counted.join(", ")
-    };
-    let items: Vec<String> = overall
-        .items
-        .iter()
-        .map(|(status, n)| format!("{n} {status}"))
-        .collect();
+    ctx.show(&overall, print_all)
+}
+
+fn print_all(ctx: &mut CommandContext, overall: &Overall) -> Result<()> {
+    running_daemon::absence(ctx, overall.waits.then_some(Because::Queued))?;
     for stop in &overall.stops {
-        field(
-            ctx,
-            "stopped",
-            format!("{} (`{}`)", stop_sentence(stop), stop_command(stop)),
-        )?;
+        let (what, command) = (stop_sentence(stop), stop_command(stop));
+        ctx.field("stopped", format!("{what} (`{command}`)"))?;
     }
-    if let Some(changed) = overall
-        .configuration
-        .as_ref()
-        .and_then(|row| row.changed.as_ref())
-    {
-        field(
-            ctx,
-            "config",
-            format!(
-                "{} (`{}`)",
-                reload::sentence(changed),
-                not_in_force_command(changed)
-            ),
-        )?;
+    let configuration = overall.configuration.as_ref();
+    if let Some(changed) = configuration.and_then(|row| row.changed.as_ref()) {
+        let (what, command) = (reload::sentence(changed), not_in_force_command(changed));
+        ctx.field("config", format!("{what} (`{command}`)"))?;
     }
-    field(ctx, "changes", counted)?;
-    field(ctx, "items", items.join(", "))?;
-    field(ctx, "projects", overall.projects.to_string())?;
-    field(ctx, "blackboard", &overall.blackboard)?;
-    field(
-        ctx,
-        "daemon",
-        overall
-            .daemon
-            .as_ref()
-            .map_or("not running".to_owned(), RunningDaemon::sentence),
+    let columns = overall.columns.iter();
+    let columns = list(columns.map(|(column, n)| format!("{n} {}", column.to_lowercase())));
+    ctx.field(
+        "changes",
+        if columns.is_empty() { "none" } else { &columns },
     )?;
+    let items = overall.items.iter();
+    let items = list(items.map(|(status, n)| format!("{n} {status}")));
+    ctx.field("items", items)?;
+    ctx.field("projects", overall.projects)?;
+    ctx.field("blackboard", &overall.blackboard)?;
+    let daemon = overall.daemon.as_ref().map(RunningDaemon::sentence);
+    ctx.field("daemon", daemon.as_deref().unwrap_or("not running"))?;
     running_daemon::elsewhere_note(ctx)?;
     if let Some(rate) = &overall.rate {
-        let left = if rate.resets_at > ctx.now {
+        let (allowed, resets_at) = (rate.allowed, rate.resets_at);
+        let left = if resets_at > ctx.now {
             format!(
-                "{} of {} calls left until {}",
-                rate.remaining, rate.allowed, rate.resets_at
+                "{} of {allowed} calls left until {resets_at}",
+                rate.remaining
             )
         } else {
-            format!(
-                "{} calls an hour, none counted since {}",
-                rate.allowed, rate.resets_at
-            )
+            format!("{allowed} calls an hour, none counted since {resets_at}")
         };
-        field(ctx, "GitHub", left)?;
+        ctx.field("GitHub", left)?;
     }
     for running in &overall.running {
-        let Running {
-            run_id,
-            change_id,
-            agent,
-            started_at,
-            doing,
-            ..
-        } = running;
-        let doing = doing.as_ref().map_or_else(
-            || format!("for {}", span(ctx.now.since(*started_at))),
+        let doing = running.doing.as_ref().map_or_else(
+            || format!("for {}", span(ctx.now.since(running.started_at))),
             |doing| doing_line(doing, ctx.now),
         );
-        let line = Line::default()
-            .strong(change_id.as_str())
-            .plain(format!(" {run_id} by {agent}, {doing}"));
+        let text = format!(" {} by {}, {doing}", running.run_id, running.agent);
+        let line = Line::new().strong(&running.change_id).plain(text);
         ctx.out.line(line)?;
     }
     for id in &overall.needs_you {
-        let line = Line::default()
-            .piece(TextStyle::Bad, id)
-            .plain(" needs you: ")
-            .command(format!("remand why {id}"));
-        ctx.out.line(line)?;
+        let line = Line::new().piece(TextStyle::Bad, id).plain(" needs you: ");
+        ctx.out.line(line.command(format!("remand why {id}")))?;
     }
-    Ok(ExitCode::Done)
+    Ok(())
 }

@@ -1,5 +1,5 @@
-//! `remand stop` and `remand start`: everything, or one project. The stop is on the blackboard: it holds for every process
-//! that works there, now and after a restart.
+//! `remand stop` and `remand start`: for everything, or for one project. The stop is recorded on
+//! the blackboard and applies to every process that works on it, now and after a restart.
 
 use std::time::Duration;
 
@@ -12,10 +12,12 @@ use crate::cli::frame::context::{CommandContext, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::frame::ui::{Line, TextStyle};
 use crate::config::{self, ConfigLocation};
+use crate::diagnostic::title;
 use crate::explain::{stop_command, stop_sentence};
 use crate::process::ProcessId;
+use crate::text::list;
 
-/// How often it is looked whether something still runs.
+/// Interval between two checks for work in progress.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Stop all work at a safe point, of everything or of one project, until `start`
@@ -66,11 +68,7 @@ pub(crate) struct StartArgs {
 
 pub(crate) fn stop(args: &StopArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     whatever_the_settings_say(ctx)?;
-    let project = args
-        .project
-        .as_deref()
-        .map(|name| known(ctx, name))
-        .transpose()?;
+    let project = known(ctx, args.project.as_deref())?;
     let order = Order {
         reason: args
             .reason
@@ -89,8 +87,7 @@ pub(crate) fn stop(args: &StopArgs, ctx: &mut CommandContext) -> Result<ExitCode
             (false, Some(own)) => format!("nothing to do: {}", stop_sentence(own)),
             (_, own) => own.map(stop_sentence).unwrap_or_default(),
         };
-        ctx.out
-            .line(Line::default().piece(TextStyle::Notice, what))?;
+        ctx.out.line(Line::new().piece(TextStyle::Notice, what))?;
     }
     let under_way = if args.no_wait {
         running(&mut board, project.as_ref())?
@@ -100,22 +97,16 @@ pub(crate) fn stop(args: &StopArgs, ctx: &mut CommandContext) -> Result<ExitCode
     if ctx.out.is_json() {
         return told(ctx, changed, &under_way);
     }
-    match under_way.as_slice() {
-        [] => ctx.out.line("nothing runs any more")?,
-        [..] => ctx
-            .out
-            .line(format!("still under way: {}", named(&under_way)))?,
-    }
+    ctx.out.line(match under_way.as_slice() {
+        [] => "nothing runs any more".to_owned(),
+        [..] => format!("still under way: {}", named(&under_way)),
+    })?;
     Ok(ExitCode::Done)
 }
 
 pub(crate) fn start(args: &StartArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     whatever_the_settings_say(ctx)?;
-    let project = args
-        .project
-        .as_deref()
-        .map(|name| known(ctx, name))
-        .transpose()?;
+    let project = known(ctx, args.project.as_deref())?;
     let changed = ctx.write("start", |conn, step| {
         let mut changed = bb::start(conn, project.as_ref(), &step.actor, step.now)?;
         for stop in bb::stops(conn)?.iter().filter(|_| args.all) {
@@ -140,17 +131,15 @@ pub(crate) fn start(args: &StartArgs, ctx: &mut CommandContext) -> Result<ExitCo
     };
     ctx.out.line(said)?;
     for stop in left {
-        let line = Line::default()
-            .plain("but ")
-            .piece(TextStyle::Notice, stop_sentence(stop))
-            .plain(": ")
-            .command(stop_command(stop));
-        ctx.out.line(line)?;
+        let line = Line::new().plain("but ");
+        ctx.out
+            .line(line.remedy(stop_sentence(stop), stop_command(stop)))?;
     }
     Ok(ExitCode::Done)
 }
 
-/// A stop needs the blackboard and nothing else: a mistyped setting must not keep anybody from it.
+/// Ignores invalid settings: a stop needs only the blackboard, and a mistyped setting must not
+/// prevent it.
 pub(super) fn whatever_the_settings_say(ctx: &mut CommandContext) -> Result<()> {
     let Err(error) = ctx.settings() else {
         return Ok(());
@@ -159,12 +148,7 @@ pub(super) fn whatever_the_settings_say(ctx: &mut CommandContext) -> Result<()> 
         return Err(error);
     };
     let why = error.to_string();
-    let why = why
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("error: ")
-        .to_owned();
+    let why = title(&why);
     ctx.out.note(format!(
         "warning: the configuration is invalid ({why}); using the blackboard {}",
         board.display()
@@ -176,39 +160,33 @@ pub(super) fn whatever_the_settings_say(ctx: &mut CommandContext) -> Result<()> 
     Ok(())
 }
 
-/// Says what is stopped, before or after what a command shows.
+/// Prints the active stops, before or after the output of a command.
 pub(crate) fn banner(ctx: &mut CommandContext) -> Result<()> {
     for stop in ctx.read(bb::stops)? {
-        let line = Line::default()
-            .piece(TextStyle::Notice, stop_sentence(&stop))
-            .plain(": ")
-            .command(stop_command(&stop));
-        ctx.out.note(line)?;
+        ctx.out
+            .note(Line::new().remedy(stop_sentence(&stop), stop_command(&stop)))?;
     }
     Ok(())
 }
 
-fn known(ctx: &CommandContext, name: &str) -> Result<ProjectId> {
-    let projects = ctx.read(bb::list_projects)?;
-    if let Some(found) = projects
-        .iter()
-        .find(|project| project.project_id.as_str() == name)
-    {
-        return Ok(found.project_id.clone());
-    }
-    let names: Vec<&str> = projects
-        .iter()
-        .map(|project| project.project_id.as_str())
-        .collect();
-    let hint = match names.as_slice() {
-        [] => "no project is known yet: `remand project add PATH`".to_owned(),
-        [..] => format!("the known ones: {}", names.join(", ")),
+/// Finds the named project, if one was named.
+fn known(ctx: &CommandContext, name: Option<&str>) -> Result<Option<ProjectId>> {
+    let Some(name) = name else {
+        return Ok(None);
     };
-    Err(
-        CommandError::not_found(format!("there is no project `{name}`"))
-            .hint(hint)
-            .into(),
-    )
+    let projects = ctx.read(bb::list_projects)?;
+    let ids = projects.into_iter().map(|project| project.project_id);
+    let known: Vec<ProjectId> = ids.collect();
+    if let Some(found) = known.iter().find(|id| id.as_str() == name) {
+        return Ok(Some(found.clone()));
+    }
+    let hint = match known.as_slice() {
+        [] => "no project is known yet: `remand project add PATH`".to_owned(),
+        [..] => format!("the known ones: {}", list(&known)),
+    };
+    CommandError::not_found(format!("there is no project `{name}`"))
+        .hint(hint)
+        .fail()
 }
 
 fn wait_out(
@@ -233,8 +211,8 @@ fn wait_out(
     })?
 }
 
-/// What is in hand of a process that lives, or of one that this machine can't tell of.
-fn running(board: &mut SyncDb, project: Option<&ProjectId>) -> Result<Vec<UnderWay>> {
+/// Returns work held by a process that is alive, or that this machine cannot check.
+pub(crate) fn running(board: &mut SyncDb, project: Option<&ProjectId>) -> Result<Vec<UnderWay>> {
     let mut found = board.read(|conn| bb::under_way(conn, project))?;
     found.retain(|one| {
         let alive = one
@@ -247,11 +225,8 @@ fn running(board: &mut SyncDb, project: Option<&ProjectId>) -> Result<Vec<UnderW
 }
 
 fn named(under_way: &[UnderWay]) -> String {
-    let each: Vec<String> = under_way
-        .iter()
-        .map(|one| format!("{} of {}", one.what, one.change_id))
-        .collect();
-    each.join(", ")
+    let each = under_way.iter();
+    list(each.map(|one| format!("{} of {}", one.what, one.change_id)))
 }
 
 fn told(ctx: &mut CommandContext, changed: bool, under_way: &[UnderWay]) -> Result<ExitCode> {

@@ -1,4 +1,4 @@
-//! `remand verdict`: a person says what the reviewer did not.
+//! `remand verdict`: sets the verdict that the reviewer did not give.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -15,7 +15,6 @@ use crate::event::{NewEvent, body};
 use crate::finding::Verdict;
 use crate::proposal::{Decision, Escalation, decision};
 use crate::state::Trigger;
-use crate::work::NewRejection;
 
 /// Give the verdict of a review yourself, where the reviewer's was unclear or you know better
 #[derive(Debug, Args)]
@@ -51,11 +50,11 @@ pub(crate) fn verdict(args: &VerdictArgs, ctx: &mut CommandContext) -> Result<Ex
     let change = ctx.change(&args.named.change)?;
     let id = change.change_id.clone();
     if change.state.is_over() {
-        return Err(CommandError::new(format!(
+        return CommandError::new(format!(
             "{id} is {}: nothing more is done for it",
             change.state
         ))
-        .into());
+        .fail();
     }
     match args.verdict {
         Said::Approved => {
@@ -86,15 +85,16 @@ pub(crate) fn verdict(args: &VerdictArgs, ctx: &mut CommandContext) -> Result<Ex
     }
 }
 
-/// What the fix is told.
+/// Request for the fix.
 struct VerdictRequest {
     body: String,
-    /// The words of people in it.
+    /// Part of the request that was written by people.
     said: String,
     unanswered: bb::Unanswered,
 }
 
-/// The last review that did not approve, and before it what people said, now and since the last fix.
+/// Builds the request: text from people, now and since the last fix, then the last review that did
+/// not approve.
 fn asked(ctx: &CommandContext, change: &Change, text: Option<&str>) -> Result<VerdictRequest> {
     let review = ctx.read(|conn| bb::last_review(conn, &change.change_id))?;
     let review = review
@@ -105,9 +105,9 @@ fn asked(ctx: &CommandContext, change: &Change, text: Option<&str>) -> Result<Ve
     let body: Vec<String> = said.iter().cloned().chain(review).collect();
     if body.is_empty() {
         let what = format!("{} has no review that asks for anything", change.change_id);
-        return Err(CommandError::new(what)
+        return CommandError::new(what)
             .hint("say what is to be changed with --text")
-            .into());
+            .fail();
     }
     Ok(VerdictRequest {
         body: body.join("\n\n"),
@@ -124,7 +124,7 @@ fn request_changes(
 ) -> bb::Result<()> {
     let id = &change.change_id;
     note(conn, change, "CHANGES_REQUESTED", step)?;
-    // The head has its verdict now: no other is waited for.
+    // The head now has its verdict; no other one is needed.
     bb::end_reviews(conn, id, &step.actor, step.now)?;
     let rejected = body::WorkRejected {
         verdict: Some(Verdict::ChangesRequested),
@@ -143,8 +143,8 @@ fn request_changes(
     ) {
         bb::advance(conn, id, Trigger::MarkReady, &step.actor, step.now)?;
     }
-    let rejection = NewRejection::new(&step.actor, summary(&asked.body), rejected);
-    bb::reject_change(conn, id, &rejection, step.now).map(|_| ())
+    let summary = summary(&asked.body);
+    bb::reject_change(conn, id, &step.actor, &summary, &rejected, step.now).map(drop)
 }
 
 fn discuss(conn: &Conn, change: &Change, reason: Option<&str>, step: &Step) -> bb::Result<()> {

@@ -1,4 +1,4 @@
-//! `remand watch`: takes over a pull request that exists.
+//! `remand watch`: takes over an existing pull request.
 
 use std::path::PathBuf;
 
@@ -25,10 +25,10 @@ worktree that is on its branch is worked in, but never the main checkout; else r
 posted on the PR. Those that are merged, closed or come from a fork are refused.\n\n\
 With [projects.NAME.discover] in the settings, pull requests are found and taken over by themselves.\n\n\
 Examples:\n  remand watch ada/engine#42\n  remand watch https://github.com/ada/engine/pull/42\n  \
-remand watch '#42' --max-cycles 3      of the project that you are in"
+remand watch 42 --max-cycles 3      of the project that you are in"
 )]
 pub(crate) struct WatchArgs {
-    /// The pull request: owner/repo#42, its URL, or #42 in a project's checkout
+    /// The pull request: owner/repo#42, its URL, or 42 in a project's checkout
     #[arg(value_name = "PR")]
     pull: String,
 
@@ -51,18 +51,18 @@ pub(crate) struct WatchArgs {
 
 pub(crate) fn watch(args: &WatchArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     refuse_agents()?;
-    let Some(name) = PrRef::parse(&args.pull) else {
+    let Some(name) = PrRef::parse(&args.pull).or_else(|| PrRef::bare(&args.pull)) else {
         let what = format!("`{}` is not the name of a pull request", args.pull);
         let hint =
-            "as owner/repo#42, as its URL at https://github.com, or as #42 in a project's checkout";
-        return Err(CommandError::usage(what).hint(hint).into());
+            "as owner/repo#42, as its URL at https://github.com, or as 42 in a project's checkout";
+        return CommandError::usage(what).hint(hint).fail();
     };
     if args
         .title
         .as_ref()
         .is_some_and(|title| title.trim().is_empty())
     {
-        return Err(CommandError::usage("the title is empty").into());
+        return CommandError::usage("the title is empty").fail();
     }
     let settings = ctx.settings()?;
     let project = name.project(ctx)?;
@@ -100,11 +100,10 @@ pub(crate) fn watch(args: &WatchArgs, ctx: &mut CommandContext) -> Result<ExitCo
             "{name} is {id}, which is watched already: {} can't be changed by this",
             unused.join(", ")
         );
-        return Err(CommandError::new(what)
+        return CommandError::new(what)
             .hint(format!(
                 "`remand budget {id} --fixes +N` gives it more fixes, `remand shadow {id} on` puts it in shadow; `remand show {id}` shows it"
-            ))
-            .into());
+            )).fail();
     }
     let what = if adopted.is_new {
         "watched from now on"

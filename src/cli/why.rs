@@ -1,4 +1,4 @@
-//! `remand why`: one answer first, then the events that led there.
+//! `remand why`: prints the answer first, then the events that led to it.
 
 use anyhow::Result;
 use clap::Args;
@@ -13,12 +13,12 @@ use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::running_daemon;
 use crate::cli::frame::ui::{Line, Table, TextStyle};
-use crate::cli::view::print_change::print_answer;
+use crate::cli::view::print_change::print_answer_without;
 use crate::event::Event;
 use crate::explain::{self, Around, ChangeView, Explanation, led_here};
 use crate::human_time::ago;
 
-/// How many events are shown.
+/// Maximum number of events that are shown.
 const EVENTS: usize = 12;
 
 /// Say what something waits for, or why it stopped, since when, and what to type
@@ -39,9 +39,9 @@ struct WhyReport {
     id: String,
     #[serde(flatten)]
     answer: Explanation,
-    /// The change's own answer, when the id names something else.
+    /// Answer for the change, if the id names something else.
     change: Option<OfChange>,
-    /// How many fixes a round of the change may take.
+    /// Maximum number of fixes per round of the change.
     fix_bound: Option<FixBound>,
     events: Vec<Event>,
 }
@@ -57,36 +57,49 @@ pub(crate) fn why(args: &WhyArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
     let thing = find(ctx, &args.id)?;
     let around = ctx.around()?;
     let report = ctx.read(|conn| report(conn, &thing, around))?;
-    if ctx.out.is_json() {
-        ctx.out.json(&report)?;
-        return Ok(ExitCode::Done);
+    ctx.out.wrap_in_pipe();
+    ctx.show(&report, |ctx, report| print(ctx, &thing, report))?;
+    let of_change = report
+        .change
+        .as_ref()
+        .map_or(&report.answer, |of| &of.answer);
+    Ok(ExitCode::of_change(of_change.because))
+}
+
+fn print(ctx: &mut CommandContext, thing: &Thing, report: &WhyReport) -> Result<()> {
+    let answers = [
+        Some(&report.answer),
+        report.change.as_ref().map(|of| &of.answer),
+    ];
+    let because = answers.into_iter().flatten().map(|answer| answer.because);
+    let mut printed = Vec::new();
+    if running_daemon::absence(ctx, because)? {
+        printed.push(running_daemon::START.to_owned());
     }
-    ctx.out.line(Line::default().strong(&report.id))?;
-    print_answer(ctx, &report.answer)?;
-    if let Thing::Change(change) = &thing
+    ctx.out.line(Line::new().strong(&report.id))?;
+    print_answer_without(ctx, &report.answer, &mut printed)?;
+    if let Thing::Change(change) = thing
         && let Some(moved) = moved(ctx, change)?
     {
-        ctx.out
-            .line(Line::default().plain("  ").piece(TextStyle::Notice, moved))?;
+        notice(ctx, &moved)?;
     }
     if let Some(rest) = &report.change {
-        ctx.out
-            .line(Line::default().strong(rest.change_id.as_str()))?;
-        print_answer(ctx, &rest.answer)?;
+        ctx.out.line(Line::new().strong(rest.change_id.as_str()))?;
+        print_answer_without(ctx, &rest.answer, &mut printed)?;
     }
-    let about = match (&thing, &report.change) {
+    let about = match (thing, &report.change) {
         (Thing::Change(change), _) => Some(change.change_id.clone()),
         (_, rest) => rest.as_ref().map(|rest| rest.change_id.clone()),
     };
     if let Some(id) = about
         && let Some(unread) = shadow::unread(ctx, &ctx.read(|conn| bb::change(conn, &id))?)?
     {
-        ctx.out
-            .line(Line::default().plain("  ").piece(TextStyle::Notice, unread))?;
+        notice(ctx, &unread)?;
     }
     if let Some(bound) = &report.fix_bound {
         let text = format!("fixes per round: at most {} ({})", bound.most, bound.from);
-        ctx.out.line(Line::default().plain("  ").faint(text))?;
+        let head = Line::new().plain("  ");
+        ctx.out.hanging(head, 2, TextStyle::Faint, &text)?;
     }
     running_daemon::elsewhere_note(ctx)?;
     if !report.events.is_empty() {
@@ -94,20 +107,21 @@ pub(crate) fn why(args: &WhyArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
         let mut table = Table::new(&["EVENT", "WHEN", "TYPE", "BY", "WHAT"]);
         for event in &report.events {
             let (id, when) = (event.id.to_string(), ago(event.timestamp, ctx.now));
-            table.row([
-                &id,
-                &when,
-                event.event_type.as_str(),
-                &event.actor_id,
-                &event.summary,
-            ]);
+            let (what, by) = (event.event_type.as_str(), &event.actor_id);
+            table.row([&id, &when, what, by, &event.summary]);
         }
         ctx.out.table(&table)?;
     }
-    Ok(ExitCode::Done)
+    Ok(())
+}
+
+fn notice(ctx: &mut CommandContext, text: &str) -> Result<()> {
+    let head = Line::new().plain("  ");
+    Ok(ctx.out.hanging(head, 2, TextStyle::Notice, text)?)
 }
 
 fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
+    let of = |change_id: &ChangeId| Some(change_id.clone());
     let (id, own, change_id) = match thing {
         Thing::Change(change) => {
             let id = &change.change_id;
@@ -120,40 +134,38 @@ fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
                 events: led_here(conn, id, EVENTS)?,
             });
         }
-        Thing::Item(item) => (
-            item.item_id.to_string(),
-            explain::item(item),
-            item.change_id.clone(),
-        ),
-        Thing::Run(run) => (
-            run.run_id.to_string(),
-            explain::run(run),
-            Some(run.change_id.clone()),
-        ),
-        Thing::Review(change_id, review) => (
-            review.review_id.to_string(),
-            explain::review(review),
-            Some(change_id.clone()),
-        ),
-        Thing::Finding(change_id, finding) => (
-            finding.finding_id.to_string(),
-            explain::finding(finding),
-            Some(change_id.clone()),
-        ),
-        Thing::Rejection(rejection) => (
-            rejection.rejection_id.to_string(),
-            explain::rejection(rejection),
-            Some(rejection.change_id.clone()),
-        ),
+        Thing::Item(item) => {
+            let change_id = item.change_id.clone();
+            (item.item_id.to_string(), explain::item(item), change_id)
+        }
+        Thing::Run(run) => {
+            let change_id = of(&run.change_id);
+            (run.run_id.to_string(), explain::run(run), change_id)
+        }
+        Thing::Review(id, review) => {
+            let own = explain::review(review);
+            (review.review_id.to_string(), own, of(id))
+        }
+        Thing::Finding(id, finding) => {
+            let own = explain::finding(finding);
+            (finding.finding_id.to_string(), own, of(id))
+        }
+        Thing::Rejection(rejection) => {
+            let (own, change_id) = (explain::rejection(rejection), of(&rejection.change_id));
+            (rejection.rejection_id.to_string(), own, change_id)
+        }
+        Thing::Feedback(feedback) => {
+            let (own, change_id) = (explain::feedback(feedback), of(&feedback.change_id));
+            (feedback.feedback_id.clone(), own, change_id)
+        }
         Thing::Event(event) => {
             let (own, change_id) = explain::event(conn, event)?;
             (format!("event {}", event.id), own, change_id)
         }
-        Thing::Project(project) => (
-            project.project_id.to_string(),
-            explain::project(project),
-            None,
-        ),
+        Thing::Project(project) => {
+            let own = explain::project(project);
+            (project.project_id.to_string(), own, None)
+        }
         Thing::Pull(pull) => (pull.pr.clone(), pull.explain(around), None),
     };
     let mut report = WhyReport {
@@ -175,7 +187,7 @@ fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
     Ok(report)
 }
 
-/// Only for a change that may still be fixed.
+/// Returns the limit only for a change that may still be fixed.
 fn fix_bound(conn: &Conn, change: &Change) -> bb::Result<Option<FixBound>> {
     (!change.state.is_over())
         .then(|| bb::fix_bound(conn, change))

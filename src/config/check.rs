@@ -1,4 +1,5 @@
-//! How settings relate: each may be fine by itself and not with another. Pure; the defaults must pass too.
+//! Checks settings against each other: each may be valid by itself but not in combination. Pure;
+//! the defaults must pass too.
 
 use super::environment::refusal;
 use super::names;
@@ -7,13 +8,13 @@ use crate::agent_kind::AgentKind;
 use crate::discover::Discover;
 use crate::toml_path::KeyPath;
 
-/// Settings that do not go together.
+/// Settings that are not valid together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Complaint {
-    /// The first of these that a person's file has is the one to show.
+    /// Keys involved; the first one that is in the user's file is the one to show.
     pub(super) keys: Vec<KeyPath>,
     pub(super) title: String,
-    /// What is allowed, or why it is not.
+    /// Allowed values, or the reason for the rejection.
     pub(super) help: String,
 }
 
@@ -99,7 +100,8 @@ fn common_fixes(config: &Config) -> [(KeyPath, i64); 2] {
     ]
 }
 
-/// Only if the project overrides one of the two: otherwise it was said about all projects already.
+/// Checks a project only if it overrides one of the two settings: otherwise the error has already
+/// been reported for all projects.
 fn project_fixes(config: &Config, at: &KeyPath, project: &ProjectOverrides) -> Option<Complaint> {
     let [cycles, total] = common_fixes(config);
     let own_cycles = project
@@ -114,14 +116,14 @@ fn project_fixes(config: &Config, at: &KeyPath, project: &ProjectOverrides) -> O
         (Some(own_cycles), Some(own_total)) => fixes(own_cycles, own_total),
         (None, Some(own)) => {
             let mut complaint = fixes(cycles, own)?;
-            // The project's line is the one to show, also where the file has the other too.
+            // The project's line is the one to show, even if the file has the other too.
             complaint.keys.reverse();
             Some(complaint)
         }
     }
 }
 
-/// A round must not be allowed more fixes than a life.
+/// Checks that a round is not allowed more fixes than the change in total.
 fn fixes((cycles, is): (KeyPath, i64), (total, bound): (KeyPath, i64)) -> Option<Complaint> {
     (is > bound).then(|| Complaint {
         title: format!("`{cycles}` ({is}) is more than `{total}` ({bound})"),
@@ -197,7 +199,7 @@ fn agents(config: &Config) -> Vec<Complaint> {
     complaints
 }
 
-/// What a kind of agent needs, and what it knows nothing of.
+/// Checks that an agent has the settings that its kind needs, and none that it does not support.
 fn of_kind(at: &KeyPath, name: &str, agent: &Agent, idle_s: u64) -> Vec<Complaint> {
     match agent.kind {
         AgentKind::Command => {
@@ -237,7 +239,7 @@ fn of_kind(at: &KeyPath, name: &str, agent: &Agent, idle_s: u64) -> Vec<Complain
     }
 }
 
-/// An agent that is named must be there. The empty name is nobody.
+/// Checks that a named agent exists. The empty name means none.
 fn named(config: &Config, key: KeyPath, name: Option<&String>) -> Option<Complaint> {
     let name = name.filter(|name| !name.is_empty() && !config.agents.contains_key(*name))?;
     let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();

@@ -1,18 +1,21 @@
-//! The environment: read once, in one place, and handed on by name. An agent gets a closed list of it and
-//! what its settings name, never anything that speaks for the user to a forge, a server or this daemon.
+//! The process environment: read once, in one place, and passed on by name.
+//!
+//! An agent gets a closed list of variables plus those that its settings name, never any that
+//! authenticate the user to a forge, a server or this daemon.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whether this process was started by an agent or a gate, in a run of remand's: whoever speaks then is no person.
+/// Returns true if this process was started by an agent or a gate, in a run of remand: the caller
+/// is then not a person.
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub(crate) fn is_inside_a_run() -> bool {
     std::env::var_os("REMAND_RUN_DIR").is_some()
 }
 
-/// What every agent gets, if it is set.
+/// Variables that every agent gets, if they are set.
 const FOR_EVERY_AGENT: [&str; 10] = [
     "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ",
 ];
@@ -23,7 +26,7 @@ const KEYS: &str = "it opens the user's keys to the agent: remand pushes, the ag
 const SECRETS: &str =
     "it belongs to remand or to another service, and an agent reads text that strangers wrote";
 
-/// Names that begin like this are refused, in any case of letters.
+/// Prefixes of refused names, case-insensitive.
 const REFUSED: [(&str, &str); 12] = [
     ("GH_", FORGE),
     ("GITHUB_", FORGE),
@@ -39,7 +42,7 @@ const REFUSED: [(&str, &str); 12] = [
     ("REMAND_", SECRETS),
 ];
 
-/// Why an agent must not have the variable, if it must not.
+/// Returns the reason why an agent must not have the variable, if it must not.
 pub(super) fn refusal(name: &str) -> Option<&'static str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.is_empty()
@@ -55,7 +58,7 @@ pub(super) fn refusal(name: &str) -> Option<&'static str> {
         .map(|(_, reason)| *reason)
 }
 
-/// The variables of a process. A test fills one by hand.
+/// Variables of a process. A test fills them in by hand.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Environment {
     pub(super) vars: BTreeMap<String, OsString>,
@@ -64,13 +67,13 @@ pub(super) struct Environment {
 impl Environment {
     pub(super) fn of_process() -> Self {
         let known = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
-        // A name that is not UTF-8 is none that remand or a setting asks for.
+        // No setting and no part of remand uses a name that is not UTF-8.
         Self {
             vars: std::env::vars_os().filter_map(known).collect(),
         }
     }
 
-    /// A variable that is set to something.
+    /// Returns a variable that is set and not empty.
     pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
         self.vars
             .get(name)
@@ -86,7 +89,8 @@ impl Environment {
     }
 
     pub(super) fn for_agent(&self, names: &[String]) -> BTreeMap<String, String> {
-        // `check` refused such names with a message; here they are refused to whoever did not ask it.
+        // `check` refused such names with a message; here they are refused for callers that did not
+        // run it.
         let named = names
             .iter()
             .map(String::as_str)
@@ -101,12 +105,12 @@ impl Environment {
     }
 
     pub(super) fn user_name(&self) -> String {
-        let said = ["REMAND_ACTOR", "USER", "LOGNAME"]
+        let names = ["REMAND_ACTOR", "USER", "LOGNAME"]
             .into_iter()
             .filter_map(|name| self.text(name));
-        let mut clean = said.map(|text| {
-            let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
-            shown.trim().to_owned()
+        let mut clean = names.map(|text| {
+            let printable: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+            printable.trim().to_owned()
         });
         clean
             .find(|name| !name.is_empty())
@@ -114,17 +118,17 @@ impl Environment {
     }
 }
 
-/// What whoever started the daemon wants to be told, as sd_notify(3) has it.
+/// Notification settings of the service manager, as in sd_notify(3).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Supervision {
-    /// Where: a path, or an abstract name behind `@`.
+    /// Socket: a path, or an abstract name after `@`.
     pub(crate) socket: Option<String>,
-    /// It takes us for dead when it hears nothing for so long.
+    /// Time without a notification after which the service manager considers the daemon dead.
     pub(crate) watchdog: Option<Duration>,
 }
 
 impl Environment {
-    /// Device and inode of the stream to the journal, as systemd.exec(5) has it.
+    /// Returns device and inode of the stream to the journal, as in systemd.exec(5).
     #[cfg(target_os = "linux")]
     pub(super) fn journal(&self) -> Option<(u64, u64)> {
         let (device, inode) = self.text("JOURNAL_STREAM")?.split_once(':')?;
@@ -133,7 +137,7 @@ impl Environment {
 
     pub(super) fn supervision(&self, pid: u32) -> Supervision {
         let socket = self.text("NOTIFY_SOCKET").map(str::to_owned);
-        // A variable that was meant for the process that started us is not for us.
+        // A variable that was meant for the parent process does not apply here.
         let is_ours = self
             .text("WATCHDOG_PID")
             .is_none_or(|of| of.parse() == Ok(pid));
@@ -232,20 +236,24 @@ mod tests {
 
     #[test]
     fn a_watchdog_is_ours_if_it_names_us_or_nobody() {
-        let asked = |vars: &[(&str, &str)]| environment(vars).supervision(7);
+        let supervision = |vars: &[(&str, &str)]| environment(vars).supervision(7);
         let (socket, usec) = (("NOTIFY_SOCKET", "@x"), ("WATCHDOG_USEC", "3000000"));
-        assert_eq!(asked(&[usec]), Supervision::default(), "nowhere to say it");
         assert_eq!(
-            asked(&[socket]),
+            supervision(&[usec]),
+            Supervision::default(),
+            "nowhere to say it"
+        );
+        assert_eq!(
+            supervision(&[socket]),
             Supervision {
                 socket: Some("@x".into()),
                 watchdog: None
             }
         );
         let three = Some(Duration::from_secs(3));
-        assert_eq!(asked(&[socket, usec]).watchdog, three);
+        assert_eq!(supervision(&[socket, usec]).watchdog, three);
         assert_eq!(
-            asked(&[socket, usec, ("WATCHDOG_PID", "7")]).watchdog,
+            supervision(&[socket, usec, ("WATCHDOG_PID", "7")]).watchdog,
             three
         );
         for wrong in [
@@ -254,7 +262,7 @@ mod tests {
             [("WATCHDOG_USEC", "0"), socket],
         ] {
             assert_eq!(
-                asked(&[socket, wrong[0], wrong[1]]).watchdog,
+                supervision(&[socket, wrong[0], wrong[1]]).watchdog,
                 None,
                 "{wrong:?}"
             );

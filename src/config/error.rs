@@ -1,4 +1,4 @@
-//! What can be wrong with the settings, told so that a person can mend it.
+//! Errors in the settings, reported so that a person can fix them.
 
 use std::fmt;
 use std::io;
@@ -13,13 +13,13 @@ pub(crate) enum ConfigError {
         path: PathBuf,
         named_by: &'static str,
     },
-    /// The cause is in the text, so it is not a `#[source]`, which would be told a second time.
+    /// The cause is in the text, so it is not a `#[source]`, which would be reported a second time.
     #[error("error: cannot read the config file {}: {cause}", path.display())]
     Unreadable { path: PathBuf, cause: io::Error },
-    /// It is not TOML.
+    /// The file is not TOML.
     #[error("{0}")]
     Syntax(Report),
-    /// It is TOML, but not what remand knows or can use.
+    /// The file is TOML, but has unknown or unusable settings.
     #[error("{0}")]
     Invalid(Report),
     #[error(
@@ -28,7 +28,7 @@ pub(crate) enum ConfigError {
     NoHome,
 }
 
-/// All that is wrong in one file. Its `Display` is the whole text, without colour.
+/// All errors in one file. Its `Display` is the complete text, without colour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) file: PathBuf,

@@ -1,4 +1,4 @@
-//! Every setting as it holds and where it comes from, for `config show`.
+//! Every effective setting and its origin, for `config show`.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::toml_path::KeyPath;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// Dotted, as in `loop.max_fix_cycles`.
+    /// Dotted key, such as `loop.max_fix_cycles`.
     pub(crate) key: String,
-    /// As TOML.
+    /// Value as TOML.
     pub(crate) value: String,
     pub(crate) origin: Origin,
 }
 
-/// A setting that is not what it was; none: it was, or is, not set.
+/// Changed setting; `None` means that it was or is not set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Difference {
     pub(crate) key: String,
@@ -25,7 +25,7 @@ pub(crate) struct Difference {
     pub(crate) to: Option<String>,
 }
 
-/// What differs between two sets of settings, by key. Values are as TOML.
+/// Returns the differences between two sets of settings, by key. Values are TOML.
 pub(crate) fn differences(
     from: &BTreeMap<String, String>,
     to: &BTreeMap<String, String>,
@@ -43,7 +43,7 @@ pub(crate) fn differences(
 }
 
 impl Loaded {
-    /// Every setting by its key, as TOML.
+    /// Returns every setting by its key, as TOML.
     pub(crate) fn values(&self) -> BTreeMap<String, String> {
         self.explain()
             .into_iter()
@@ -51,7 +51,8 @@ impl Loaded {
             .collect()
     }
 
-    /// In the order of `config.toml`. The places of remand's own things are shown as they were found.
+    /// Returns all settings in the order of `config.toml`. Locations of remand's files are shown as
+    /// resolved.
     pub(crate) fn explain(&self) -> Vec<Setting> {
         let mut settings = Vec::new();
         // Settings that were read from TOML can be written as TOML.

@@ -1,12 +1,15 @@
-//! What of the environment speaks for the user to a forge: for `gh` and for git where it must log in, and for nobody
-//! else. Nothing that bends what those do is in it: which repository, which output, which pager.
+//! Environment variables that authenticate the user to a forge: only for `gh`, and for git where it
+//! must log in.
+//!
+//! It excludes variables that change what those programs do: which repository, which output, which
+//! pager.
 
 use std::collections::BTreeMap;
 
 use super::environment::Environment;
 use crate::secret::Secret;
 
-/// What they get, if it is set.
+/// Variables passed on, if they are set.
 const NAMES: [&str; 34] = [
     "PATH",
     "HOME",
@@ -36,7 +39,7 @@ const NAMES: [&str; 34] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "GNUPGHOME",
-    // Where a keyring is asked.
+    // Location of a keyring.
     "DBUS_SESSION_BUS_ADDRESS",
     "CREDENTIALS_DIRECTORY",
     "GIT_AUTHOR_NAME",
@@ -45,10 +48,11 @@ const NAMES: [&str; 34] = [
     "GIT_COMMITTER_EMAIL",
 ];
 
-/// And all that begins like this,
+/// Prefixes of further variables that are passed on, except those in [`BENDING`].
 const BEGINNINGS: [&str; 3] = ["GH_", "LC_", "XDG_"];
 
-/// but these: they name another repository, write what was not asked for between the answers, or start other programs.
+/// Variables that are never passed on, although a prefix matches: they select another repository,
+/// write unexpected text between the responses, or start other programs.
 const BENDING: [&str; 7] = [
     "GH_REPO",
     "GH_DEBUG",
@@ -59,7 +63,7 @@ const BENDING: [&str; 7] = [
     "GH_PATH",
 ];
 
-/// The variables that are a token, all of it.
+/// Variables whose whole value is a token.
 const TOKENS: [&str; 4] = [
     "GH_TOKEN",
     "GITHUB_TOKEN",
@@ -67,7 +71,8 @@ const TOKENS: [&str; 4] = [
     "GITHUB_ENTERPRISE_TOKEN",
 ];
 
-/// What is shorter is no token of any forge, and would be found in every diff.
+/// Minimum length of a token. No forge has shorter ones, and a shorter one would be found in every
+/// diff.
 const SHORTEST_TOKEN: usize = 12;
 
 impl Environment {

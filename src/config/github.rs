@@ -1,4 +1,5 @@
-//! How remand meets GitHub: which program, how much of the budget, whose bots are listened to. It holds no secret.
+//! Settings for GitHub: the program, the share of the rate limit, and the bots that are trusted. It
+//! holds no secret.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,23 +36,24 @@ impl Github {
     }
 }
 
-/// What talks to GitHub is run with; nothing is left to look up.
+/// Resolved settings of the GitHub client; nothing is left to look up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GithubSettings {
-    /// The program and its first arguments. There is always a program.
+    /// The program and its first arguments. Never empty.
     pub(crate) gh: Vec<String>,
     pub(crate) call: Duration,
-    /// For the whole fetch of a pull request's feedback.
+    /// Time limit for fetching all feedback of a pull request.
     pub(crate) fetch_limit: Duration,
     pub(crate) reserve: u64,
     pub(crate) permission: Duration,
-    /// The accounts of all bots that may make work: the numbers that were written and those of the presets, each once.
+    /// Accounts of all bots that may create work: the configured numbers and those of the presets,
+    /// without duplicates.
     pub(crate) bots: Vec<i64>,
     pub(crate) reviews: PostReviews,
 }
 
 closed_enum! {
-    /// A review bot that many repositories have.
+    /// Review bot that many repositories use.
     "bot preset" BotPreset {
         Coderabbit = "coderabbit",
         Codex = "codex",
@@ -64,20 +66,22 @@ closed_enum! {
     }
 }
 
-/// The number of an account: unlike its name it is never given to somebody else.
+/// Number of an account: unlike its name, it is never reassigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 struct AccountId(#[serde(deserialize_with = "whole::<_, _, 1, 9_007_199_254_740_991>")] i64);
 
 impl BotPreset {
-    /// The bot's account, as in `https://api.github.com/user/NUMBER` and in the addresses of its commits.
+    /// Account of the bot, as in `https://api.github.com/user/NUMBER` and in the email addresses of
+    /// its commits.
     fn account(self) -> i64 {
         match self {
             // coderabbitai[bot]
             Self::Coderabbit => 136_622_811,
             // chatgpt-codex-connector[bot]
             Self::Codex => 199_175_422,
-            // copilot-pull-request-reviewer[bot], whose comments are by `Copilot`: the same account.
+            // copilot-pull-request-reviewer[bot], whose comments are by `Copilot`: the same
+            // account.
             Self::Copilot => 175_728_472,
             // cursor[bot]
             Self::Cursor => 206_951_365,
@@ -85,7 +89,7 @@ impl BotPreset {
             Self::GeminiCodeAssist => 176_961_590,
             // greptile-apps[bot]
             Self::Greptile => 165_735_046,
-            // qodo-code-review[bot], which was qodo-merge-pro[bot]
+            // qodo-code-review[bot], formerly qodo-merge-pro[bot]
             Self::Qodo => 151_058_649,
             // sourcery-ai[bot]
             Self::Sourcery => 58_596_630,

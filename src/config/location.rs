@@ -1,4 +1,4 @@
-//! Where the config file, the blackboard and a person's own folders are.
+//! Locations of the config file, the blackboard and the user's directories.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::error::ConfigError;
 use super::parse::Read;
 use crate::toml_path::KeyPath;
 
-/// What the command line says about places.
+/// Locations given on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ConfigLocation {
     /// `--config`
@@ -18,7 +18,7 @@ pub(crate) struct ConfigLocation {
     pub(crate) db: Option<PathBuf>,
 }
 
-/// Where a value comes from.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
@@ -37,7 +37,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The config file. One that was named must be there; the one in the usual folder may be missing.
+/// Returns the config file. A named one must exist; the one in the default directory may be
+/// missing.
 pub(super) fn config_file(
     place: &ConfigLocation,
     environment: &Environment,
@@ -52,7 +53,7 @@ pub(super) fn config_file(
     Ok(usual_file(environment).filter(|path| path.exists()))
 }
 
-/// The config file that somebody named, and how.
+/// Returns the config file that the user named, and how it was named.
 pub(super) fn named_file(
     place: &ConfigLocation,
     environment: &Environment,
@@ -106,7 +107,8 @@ pub(super) fn usual_blackboard(environment: &Environment) -> Option<PathBuf> {
         .map(|folder| folder.join("blackboard.db"))
 }
 
-/// A folder of a person's own: the one that is set, which must be there, or the one beside the config file.
+/// Returns a directory of the user's files: the configured one, which must exist, or the one next
+/// to the config file.
 pub(super) fn folder(
     key: &str,
     set: &str,
@@ -128,7 +130,7 @@ pub(super) fn folder(
     })
 }
 
-/// The folder that `folder` finds, also where it is not there yet.
+/// Returns the directory that `folder` finds, even if it does not exist yet.
 pub(super) fn watched_folder(
     key: &str,
     set: &str,
@@ -142,7 +144,8 @@ pub(super) fn watched_folder(
     }
 }
 
-/// A path as it is written in the config file: `~/` is home, a relative one begins at the file's folder.
+/// Resolves a path from the config file: `~/` is home, a relative path starts at the file's
+/// directory.
 pub(super) fn resolve(text: &str, file: Option<&Path>, home: Option<&Path>) -> PathBuf {
     let path = match (text.strip_prefix('~'), home) {
         (Some(""), Some(home)) => home.into(),
@@ -156,8 +159,8 @@ pub(super) fn resolve(text: &str, file: Option<&Path>, home: Option<&Path>) -> P
     absolute(path)
 }
 
-/// remand's folder where the platform keeps such things. A relative path in a variable of the XDG rules does
-/// not count, by those rules.
+/// Returns remand's directory at the platform's usual location. As the XDG specification requires,
+/// relative paths in its variables are ignored.
 fn usual_folder(environment: &Environment, variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |name: &str| environment.path(name).filter(|path| path.is_absolute());
     let below_home = if cfg!(target_os = "macos") {
@@ -170,8 +173,9 @@ fn usual_folder(environment: &Environment, variable: &str, below_home: &str) -> 
     Some(parent.join("remand"))
 }
 
-/// The daemon's children have other working folders, so no path stays relative.
+/// Makes a path absolute, because the daemon's children have other working directories.
 fn absolute(path: PathBuf) -> PathBuf {
-    // It fails for the empty path, or when the working folder is gone: opening the path will say so better.
+    // This fails for the empty path, or if the working directory is gone: opening the path gives a
+    // better error.
     std::path::absolute(&path).unwrap_or(path)
 }

@@ -1,6 +1,8 @@
-//! The settings: `config.toml` at the top of the repository, embedded, is every default, and a person's own
-//! file is laid over it. This room is also the only one that reads the environment. It prints nothing, and
-//! it takes no bad value in silence: what is wrong is an error that shows the line and says what is allowed.
+//! The settings: the embedded `config.toml` from the top of the repository has every default, and
+//! the user's file overrides it.
+//!
+//! This module is also the only one that reads the environment. It prints nothing, and never
+//! silently accepts a bad value: an error shows the line and what is allowed.
 
 mod check;
 mod environment;
@@ -20,6 +22,7 @@ mod sources;
 mod weaker;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use environment::Environment;
@@ -33,22 +36,24 @@ pub(crate) use weaker::{Weaker, weaker};
 
 use crate::secret::Secret;
 
-/// The settings as they hold, and where they and the things that they name are.
+/// The effective settings, and the locations of their files and of the things that they name.
 #[derive(Debug, Clone)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
-    /// None if there is no config file, which is fine.
+    /// The config file; `None` if there is none, which is not an error.
     pub(crate) file: Option<PathBuf>,
     pub(crate) blackboard: PathBuf,
     pub(crate) blackboard_from: Origin,
-    /// A person's own evaluators and prompts, if there are any.
+    /// Directory of the user's evaluators, if it exists.
     pub(crate) evaluators: Option<PathBuf>,
+    /// Directory of the user's prompts, if it exists.
     pub(crate) prompts: Option<PathBuf>,
-    /// Where the files are that all this comes from, and what was in them.
+    /// Locations of the files that all this comes from.
     pub(crate) watched: Watched,
+    /// Contents of those files.
     pub(crate) sources: Sources,
     home: Option<PathBuf>,
-    /// The lines of `file` that set something, by dotted key.
+    /// Lines of `file` that set something, by dotted key.
     lines: BTreeMap<String, usize>,
 }
 
@@ -57,7 +62,7 @@ impl Loaded {
         self.config.agents.get(name)
     }
 
-    /// The folder of the blackboard, with the rest of remand's own state.
+    /// Directory of the blackboard and the rest of remand's state.
     pub(crate) fn state_folder(&self) -> PathBuf {
         self.blackboard
             .parent()
@@ -71,13 +76,13 @@ pub(crate) fn load(place: &ConfigLocation) -> Result<Loaded, ConfigError> {
     load_in(place, &Environment::of_process())
 }
 
-/// The defaults alone, where the config file can't be read and something is to be looked at all the same.
+/// Returns the defaults alone, for commands that must work although the config file cannot be read.
 pub(crate) fn without_file(place: &ConfigLocation) -> Result<Loaded, ConfigError> {
     load_from(place, &Environment::of_process(), None)
 }
 
-/// The blackboard of a config file that can't be used, as far as that can be told: whoever has to stop everything must not
-/// have to mend the file first.
+/// Returns the blackboard named by an unusable config file, as far as it can be determined: a
+/// person who has to stop everything must not have to fix the file first.
 pub(crate) fn blackboard_despite(place: &ConfigLocation) -> Option<PathBuf> {
     blackboard_despite_in(place, &Environment::of_process())
 }
@@ -89,7 +94,7 @@ fn blackboard_despite_in(place: &ConfigLocation, environment: &Environment) -> O
         .as_deref()
         .and_then(|file| error::read_file(file).ok())
         .unwrap_or_default();
-    // One line alone can be read even where the file is no TOML.
+    // A single line can be read even if the file is not TOML.
     let top = text
         .lines()
         .take_while(|line| !line.trim_start().starts_with('['));
@@ -109,41 +114,43 @@ fn blackboard_despite_in(place: &ConfigLocation, environment: &Environment) -> O
     }
 }
 
-/// Every setting with its default and what it means.
+/// Returns every setting with its default and description.
 pub(crate) fn default_text() -> &'static str {
     include_str!("../../config.toml")
 }
 
-/// The closed list of variables that an agent runs with: the common ones and `names`. A name that `load`
-/// refuses is left out here too.
+/// Returns the closed list of variables that an agent runs with: the common ones and `names`. Names
+/// that `load` refuses are left out here too.
 pub(crate) fn agent_environment(names: &[String]) -> BTreeMap<String, String> {
     Environment::of_process().for_agent(names)
 }
 
-/// The closed list of variables for `gh`, and for git where it must log in: the keys of the user, and nothing that
-/// says in which repository. Never for an agent, a gate, or git in a worktree.
+/// Returns the closed list of variables for `gh`, and for git where it must log in: the user's
+/// credentials, and nothing that selects a repository. Never for an agent, a gate, or git in a
+/// worktree.
 pub(crate) fn forge_environment() -> BTreeMap<String, String> {
     Environment::of_process().for_forge()
 }
 
-/// The forge's tokens in our environment, so that none of them is ever pushed.
+/// Returns the forge's tokens in the environment, so that none of them is ever pushed.
 pub(crate) fn forge_secrets() -> Vec<Secret> {
     Environment::of_process().forge_secrets()
 }
 
-/// Who is speaking, for events: REMAND_ACTOR, else the user's name, else the number.
+/// Returns the name of the actor for events: REMAND_ACTOR, otherwise the user name, otherwise the
+/// uid.
 pub(crate) fn user_name() -> String {
     Environment::of_process().user_name()
 }
 
-/// The user's home.
+/// The user's home directory.
 pub(crate) fn home() -> Option<PathBuf> {
     Environment::of_process()
         .path("HOME")
         .filter(|path| path.is_absolute())
 }
 
-/// Where the user's programs keep their settings.
+/// Directory in which the user's programs keep their settings.
 pub(crate) fn config_home() -> Option<PathBuf> {
     let set = Environment::of_process()
         .path("XDG_CONFIG_HOME")
@@ -151,7 +158,7 @@ pub(crate) fn config_home() -> Option<PathBuf> {
     set.or_else(|| home().map(|home| home.join(".config")))
 }
 
-/// The folder of the machine's own systemd units, as systemd itself finds it.
+/// Directory of the machine's systemd units, as systemd itself determines it.
 pub(crate) fn machine_units() -> PathBuf {
     let set = Environment::of_process().path("SYSTEMD_UNIT_PATH");
     let mut folders = set
@@ -163,12 +170,12 @@ pub(crate) fn machine_units() -> PathBuf {
         .unwrap_or_else(|| "/etc/systemd/system".into())
 }
 
-/// Where programs are looked for.
+/// PATH, for looking up programs.
 pub(crate) fn search_path() -> Option<String> {
     Environment::of_process().text("PATH").map(str::to_owned)
 }
 
-/// What systemctl and launchctl need to find the user's own systemd or launchd.
+/// Variables that systemctl and launchctl need to find the user's systemd or launchd.
 pub(crate) fn session_environment() -> BTreeMap<String, String> {
     let names = [
         "PATH",
@@ -186,7 +193,8 @@ pub(crate) fn session_environment() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Device and inode of the stream to systemd's journal, if one was given to this process or to one before it.
+/// Returns device and inode of the stream to systemd's journal, if this process or an ancestor got
+/// one.
 #[cfg(target_os = "linux")]
 pub(crate) fn journal() -> Option<(u64, u64)> {
     Environment::of_process().journal()
@@ -208,7 +216,7 @@ pub(crate) fn login_name() -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The variables that are set here, with their values.
+/// Returns those of the variables that are set, with their values.
 pub(crate) fn set_variables(names: &[String]) -> Vec<(String, String)> {
     let environment = Environment::of_process();
     names
@@ -217,12 +225,34 @@ pub(crate) fn set_variables(names: &[String]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What whoever started this process wants to be told of it.
+/// Returns the notification settings of the service manager that started this process.
 pub(crate) fn supervision() -> Supervision {
     Environment::of_process().supervision(std::process::id())
 }
 
-/// How wide the terminal is, where it does not say so itself: COLUMNS.
+/// The editor of the user, as a shell reads it.
+pub(crate) fn editor() -> Option<String> {
+    first_set(&["VISUAL", "EDITOR"])
+}
+
+/// The pager of the user, as a shell reads it.
+pub(crate) fn pager() -> Option<String> {
+    first_set(&["GIT_PAGER", "PAGER"])
+}
+
+fn first_set(names: &[&str]) -> Option<String> {
+    let environment = Environment::of_process();
+    names
+        .iter()
+        .find_map(|name| environment.text(name).map(str::to_owned))
+}
+
+/// The whole environment, only for programs that the user works with at the terminal: an editor, a pager.
+pub(crate) fn terminal_environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}
+
+/// Returns the width of the terminal from COLUMNS, if the terminal does not report it.
 pub(crate) fn columns() -> Option<usize> {
     Environment::of_process()
         .path("COLUMNS")?
@@ -231,12 +261,12 @@ pub(crate) fn columns() -> Option<usize> {
         .ok()
 }
 
-/// Where the config file is looked for when nobody names one.
+/// Returns the default location of the config file.
 pub(crate) fn usual_file() -> Option<PathBuf> {
     location::usual_file(&Environment::of_process())
 }
 
-/// Where a config file is to be written: the one that is named, which need not be there yet, or the usual one.
+/// Returns the config file to write: the named one, which need not exist yet, or the default one.
 pub(crate) fn file_to_write(place: &ConfigLocation) -> Option<PathBuf> {
     let environment = Environment::of_process();
     location::named_file(place, &environment)
@@ -267,7 +297,7 @@ fn load_from(
     }
     let (blackboard, blackboard_from) =
         location::blackboard(place, environment, file.as_deref(), &read)?;
-    // A person may have prompts of their own and no settings: their folder is where the file would be.
+    // A person may have prompts and no settings: their directory is where the file would be.
     let beside = file.clone().or_else(|| location::usual_file(environment));
     let watched = Watched {
         config: file
@@ -287,7 +317,7 @@ fn load_from(
             home.as_deref(),
         ),
     };
-    // Before evaluators and prompts are loaded: what changes between is then seen as changed.
+    // Before evaluators and prompts are loaded, so that a change in between is detected.
     let sources = watched.read_beside(file.is_some().then_some(text.as_str()));
     let folder = |key, set: &str| location::folder(key, set, beside.as_deref(), home.as_deref());
     let (evaluators, prompts) = (

@@ -1,9 +1,11 @@
-//! What a pattern, a path, a login or a label must look like: each says why it is refused, if it is. Pure.
+//! Validation of patterns, paths, logins and labels: each function returns the reason for a
+//! rejection. Pure.
 
 use super::check::Complaint;
+use crate::glob;
 use crate::toml_path::KeyPath;
 
-/// One complaint for each of `texts`, the elements of the list at `key`, that is refused.
+/// Returns one error for each invalid element of `texts`, the list at `key`.
 pub(super) fn complaints(
     key: &KeyPath,
     texts: &[String],
@@ -23,21 +25,12 @@ pub(super) fn complaint(key: KeyPath, text: &str, why: &str) -> Complaint {
     }
 }
 
-/// A path from the top of a repository, with `*`, `?` and `**` in it, or a branch.
+/// Checks a pattern for paths from the top of a repository, or for branches.
 pub(super) fn of_pattern(text: &str) -> Option<&'static str> {
-    if text.contains('\\') || text.contains(['[', ']', '{', '}', '!']) {
-        return Some("only `*`, `?` and `**` stand for other characters, and none can be escaped");
-    }
-    if text
-        .split('/')
-        .any(|part| part.contains("**") && part != "**")
-    {
-        return Some("`**` stands for whole folders, with `/` around it");
-    }
-    of_path(text)
+    glob::syntax_error(text).or_else(|| of_path(text))
 }
 
-/// A path from the top of a repository, or the name of a file.
+/// Checks a path from the top of a repository, or the name of a file.
 pub(super) fn of_path(text: &str) -> Option<&'static str> {
     if text.is_empty() || text.chars().any(char::is_control) {
         return Some("it is a path, which is not empty and has no control characters");
@@ -54,7 +47,7 @@ pub(super) fn of_path(text: &str) -> Option<&'static str> {
     None
 }
 
-/// The name of a person or a bot on GitHub.
+/// Checks the name of a person or a bot on GitHub.
 pub(super) fn of_login(text: &str) -> Option<&'static str> {
     let name = text.strip_suffix("[bot]").unwrap_or(text);
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -65,7 +58,7 @@ pub(super) fn of_login(text: &str) -> Option<&'static str> {
     )
 }
 
-/// The empty one is none.
+/// Checks a label. The empty string means no label.
 pub(super) fn of_label(text: &str) -> Option<&'static str> {
     let fits = text.trim() == text
         && text.chars().count() <= 50

@@ -1,4 +1,5 @@
-//! Settings of another user than the one who runs this process, for a daemon that will run as that user.
+//! Settings of a user other than the one who runs this process, for a daemon that will run as that
+//! user.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +7,13 @@ use super::environment::Environment;
 use super::error::ConfigError;
 use super::{ConfigLocation, Loaded, Origin, blackboard_despite_in, load_from, load_in, location};
 
-/// Whose environment decides where settings and blackboard are.
+/// User whose environment decides where settings and blackboard are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum SettingsOwner<'a> {
-    /// That of this process.
+    /// The user of this process.
     Caller,
-    /// That of a user with this home, as a service starts them: no variable of remand or of the XDG rules is set.
+    /// A user with this home, as a service manager starts them: no variable of remand or XDG is
+    /// set.
     User { home: &'a Path },
 }
 
@@ -25,7 +27,8 @@ impl SettingsOwner<'_> {
         }
     }
 
-    /// Of another user only the named config file is read, since their home may be one of another machine.
+    /// Loads the settings. For another user only the named config file is read, since their home
+    /// may be on another machine.
     pub(crate) fn load(self, place: &ConfigLocation) -> Result<Loaded, ConfigError> {
         let environment = self.environment();
         match self {
@@ -34,7 +37,8 @@ impl SettingsOwner<'_> {
         }
     }
 
-    /// The defaults where the config file is broken, with the file's path and, as far as it can be read, its blackboard.
+    /// Like `load`, but falls back to the defaults if the config file is broken, with the file's
+    /// path and, as far as it can be read, its blackboard.
     pub(crate) fn load_despite(self, place: &ConfigLocation) -> Result<Loaded, ConfigError> {
         let environment = self.environment();
         let mut loaded = load_from(place, &environment, None)?;
@@ -48,12 +52,12 @@ impl SettingsOwner<'_> {
         Ok(loaded)
     }
 
-    /// Where the config file is looked for when nobody names one.
+    /// Returns the default location of the config file.
     pub(crate) fn usual_file(self) -> Option<PathBuf> {
         location::usual_file(&self.environment())
     }
 
-    /// Where the blackboard is when nobody names one.
+    /// Returns the default location of the blackboard.
     pub(crate) fn usual_blackboard(self) -> Option<PathBuf> {
         location::usual_blackboard(&self.environment())
     }

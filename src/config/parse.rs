@@ -1,5 +1,6 @@
-//! From the text of a config file to settings: laid over the embedded defaults, then turned into types. All
-//! that is wrong is told at once: a bad key is noted, taken out, and the rest is read again.
+//! Parses a config file: merged over the embedded defaults, then deserialized.
+//!
+//! All errors are reported at once: a bad key is recorded, removed, and the rest is parsed again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,12 +17,12 @@ use crate::diagnostic::{Problem, line_column};
 use crate::discover::Discover;
 use crate::toml_path::{KeyPath, Step, fields_of};
 
-/// What a report calls the file when there is none: then only a default can be wrong.
+/// Name in error messages if there is no file: then only a default can be wrong.
 const EMBEDDED: &str = "config.toml (built in)";
 
 pub(super) struct Read {
     pub(super) config: Config,
-    /// The lines that set something, by dotted key.
+    /// Lines that set something, by dotted key.
     pub(super) lines: BTreeMap<String, usize>,
 }
 
@@ -39,9 +40,10 @@ pub(super) fn read(file: Option<&Path>, text: &str) -> Result<Read, ConfigError>
     Ok(Read { config, lines })
 }
 
-/// Shows complaints about settings at the lines that made them, if they are in the file.
+/// Creates the error for invalid settings, showing the lines that set them, if they are in the
+/// file.
 pub(super) fn refuse(file: Option<&Path>, text: &str, complaints: Vec<Complaint>) -> ConfigError {
-    // The text was parsed before; a complaint about nothing of it is shown without a line.
+    // The text was parsed before; an error about a key that is not in it is shown without a line.
     let own = parse(file, text).unwrap_or_default();
     let problem = |complaint: Complaint| Problem {
         span: complaint.keys.iter().find_map(|key| mark(key, &own)),
@@ -96,7 +98,7 @@ fn deserialise(defaults: &DeTable<'_>, own: &DeTable<'_>) -> Result<Config, Vec<
     Err(problems)
 }
 
-/// Tables are merged, everything else is replaced.
+/// Merges tables; everything else is replaced.
 fn lay_over<'t>(below: &mut DeTable<'t>, above: &DeTable<'t>) {
     for (key, value) in above {
         match (
@@ -140,7 +142,8 @@ fn explain(path: &KeyPath, message: &str, defaults: &DeTable<'_>, own: &DeTable<
     }
 }
 
-/// The keys that the table at `path` may have; None if that is no table, or one whose keys are names.
+/// Returns the keys that the table at `path` may have; `None` if it is not a table, or one whose
+/// keys are names.
 fn keys_allowed<'d>(path: &KeyPath, defaults: &'d DeTable<'_>) -> Option<Vec<&'d str>> {
     match path.steps() {
         [Step::Key(key)] if key == "agents" || key == "projects" => None,
@@ -170,7 +173,7 @@ fn name_of(table: &KeyPath) -> String {
     }
 }
 
-/// What to point at: the value, or the key if the value is a whole table.
+/// Returns the range to highlight: the value, or the key if the value is a whole table.
 fn mark(path: &KeyPath, own: &DeTable<'_>) -> Option<Range<usize>> {
     let spans = path.find(own)?;
     if spans.is_table {

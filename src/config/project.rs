@@ -1,4 +1,4 @@
-//! The settings as they hold for one project.
+//! Effective settings of one project.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::diagnostic::nearest;
 use crate::project_settings::{ProjectDayBound, ProjectSettings};
 use crate::toml_path::KeyPath;
 
-/// A table about a project that nobody knows: a slip of the pen, or one that is still to be added.
+/// Table for an unknown project: a typo, or a project that has not been added yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stray {
     pub(crate) what: String,
@@ -18,7 +18,7 @@ pub(crate) struct Stray {
 }
 
 impl Loaded {
-    /// The tables `[projects.NAME]` whose name is none of those that are known.
+    /// Returns the tables `[projects.NAME]` whose name is not among the known projects.
     pub(crate) fn strays(&self, known: &[String]) -> Vec<Stray> {
         let names = self
             .config
@@ -59,8 +59,9 @@ impl Loaded {
         }
     }
 
-    /// How many fixes a round may take, for a change without a number of its own: what is written about its project
-    /// counts before the evaluator's number, and that before the one for all.
+    /// Returns the maximum number of fixes per round, for a change without its own limit.
+    ///
+    /// The project's setting takes precedence over the evaluator's, and that over the global one.
     pub(crate) fn max_fix_cycles(&self, project: &str, evaluator: Option<(i64, &str)>) -> FixBound {
         let own = self
             .config
@@ -92,12 +93,12 @@ impl Loaded {
         }
     }
 
-    /// A setting and where it is written: `` `loop.max_fix_cycles` (default)``.
+    /// Describes a setting and its origin: `` `loop.max_fix_cycles` (default)``.
     fn named(&self, key: &str) -> String {
         format!("`{key}` ({})", self.origin_of(key))
     }
 
-    /// The settings for the project of this name; those for all if nothing is written about it.
+    /// Returns the settings for a project; the global ones if it has no table.
     pub(crate) fn project(&self, name: &str) -> ProjectSettings {
         let config = &self.config;
         let common = &config.r#loop;
@@ -159,7 +160,8 @@ impl Loaded {
         }
     }
 
-    /// The folder that `own_worktrees` names.
+    /// Returns the directory for remand's worktrees: the one set as `own_worktrees`, otherwise
+    /// `worktrees` next to the blackboard.
     pub(super) fn own_worktrees(&self, set: &str) -> PathBuf {
         if set.is_empty() {
             return self.blackboard.with_file_name("worktrees");
@@ -169,19 +171,19 @@ impl Loaded {
 }
 
 impl Loaded {
-    /// How much money all agents together may spend in a day; none: as much as they like. A project may have a bound of
-    /// its own besides.
+    /// Maximum amount that all agents together may spend per day; `None` means unlimited. A project
+    /// may have its own limit in addition.
     pub(crate) fn max_day_micros(&self) -> Option<i64> {
         Some(micros(self.config.r#loop.max_cost_usd_per_day)).filter(|micros| *micros > 0)
     }
 
-    /// Whose midnight begins a day.
+    /// Time zone in which a day starts at midnight.
     pub(crate) fn timezone(&self) -> Zone {
         self.config.r#loop.timezone
     }
 }
 
-/// Rounded up, so that a bound that is set never becomes none.
+/// Rounds up, so that a limit that is set never becomes 0, which means none.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "at most a million dollars: it was checked when it was read"

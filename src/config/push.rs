@@ -1,4 +1,4 @@
-//! What a fix must keep to if it is to be pushed, for all projects and for one.
+//! Limits that a fix must meet to be pushed, for all projects and for one.
 
 use serde::{Deserialize, Serialize};
 

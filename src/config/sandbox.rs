@@ -1,4 +1,4 @@
-//! `[sandbox]`: what agents, gates and set-ups may see and write.
+//! `[sandbox]`: paths that agents, gates and set-ups may see and write.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ impl SandboxTable {
 }
 
 impl Loaded {
-    /// The settings of the sandbox with their paths made absolute; remand's own state is hidden.
+    /// Returns the settings of the sandbox with absolute paths; remand's state is hidden.
     pub(crate) fn sandbox(&self) -> SandboxSettings {
         let set = &self.config.sandbox;
         let whole = |paths: &[String]| {

@@ -1,5 +1,7 @@
-//! The settings as types, key for key as in `config.toml`, which says what they mean and has their defaults:
-//! none is here. What a value may be stands at its field; how values relate is in `check`.
+//! The settings as types, key for key as in `config.toml`, which documents them and has their
+//! defaults: there are none here.
+//!
+//! Allowed values are defined at each field; relations between values are in `check`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,11 +23,14 @@ use crate::project_settings::{GateIn, MainCheckout, PushLimits, RedBase};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// As written. Where it is: `Loaded::blackboard`; so for the two folders.
+    /// Path as written; `Loaded::blackboard` has the resolved one.
     pub(super) blackboard: String,
+    /// Path as written; `Loaded::evaluators` has the resolved one.
     pub(super) evaluators: String,
+    /// Path as written; `Loaded::prompts` has the resolved one.
     pub(super) prompts: String,
-    /// All from here to `loop`, and `push`, are asked of `Loaded::project`, which knows what a project overrides.
+    // The fields from here to `loop`, and `push`, are read through `Loaded::project`, which applies
+    // a project's overrides.
     pub(super) agent: String,
     pub(super) review_agent: String,
     pub(super) gates: Vec<Argv>,
@@ -42,10 +47,10 @@ pub(crate) struct Config {
     pub(crate) heartbeat: Heartbeat,
     pub(crate) dispatch: Dispatch,
     pub(crate) limits: Limits,
-    /// Asked of `Loaded::github`.
+    /// Read through `Loaded::github`.
     pub(super) github: Github,
     pub(super) push: PushLimits,
-    /// Asked of `Loaded::sandbox`.
+    /// Read through `Loaded::sandbox`.
     pub(super) sandbox: SandboxTable,
     pub(crate) log: Log,
     pub(crate) agents: BTreeMap<String, Agent>,
@@ -53,7 +58,8 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Replaces `~/` with the home folder at the start of every program. Arguments are left alone, as is the rest.
+    /// Replaces `~/` at the start of every program with the home directory. Arguments and
+    /// everything else stay unchanged.
     pub(super) fn expand_programs(&mut self, home: &Path) {
         let commands = self
             .agents
@@ -165,8 +171,10 @@ pub(crate) struct Log {
     pub(crate) format: LogFormat,
 }
 
-/// How to start an agent. Only `kind` is needed, and `command` where the kind has none of its own. What is none was
-/// not set: some kinds know nothing of it.
+/// Settings of an agent.
+///
+/// Only `kind` is required, and `command` for kinds that have no default. `None` means not set:
+/// some kinds do not support the setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct Agent {
@@ -189,7 +197,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// The program and its arguments; none only where `check` complained.
+    /// Returns the program and its arguments; empty only where `check` reported an error.
     pub(crate) fn command(&self) -> Vec<String> {
         match (&self.command, self.kind) {
             (Some(command), _) => command.words().to_vec(),
@@ -199,7 +207,7 @@ impl Agent {
     }
 }
 
-/// What is different for one project. `Loaded::project` has the rest filled in.
+/// Overrides for one project. `Loaded::project` fills in the rest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct ProjectOverrides {
@@ -235,7 +243,7 @@ pub(crate) struct ProjectOverrides {
     pub(super) discover: Option<Discover>,
 }
 
-/// A program and its arguments. There is always a program.
+/// A program and its arguments. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Argv(Vec<String>);
@@ -258,7 +266,7 @@ closed_enum! {
 }
 
 impl Argv {
-    /// The program and its arguments.
+    /// Returns the program and its arguments.
     pub(crate) fn words(&self) -> &[String] {
         &self.0
     }
@@ -292,7 +300,7 @@ impl<'de> Deserialize<'de> for Argv {
     }
 }
 
-/// `"review"`, `"dry"` or false. `true` is how older files say "dry".
+/// Parses `"review"`, `"dry"` or false. `true` means "dry" in older files.
 fn shadow<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Shadow, D::Error> {
     struct Written;
 
@@ -339,7 +347,7 @@ fn own_shadow_as_written<S: serde::Serializer>(
     shadow_as_written(&shadow.flatten(), serializer)
 }
 
-/// A command, or the empty list.
+/// Parses a command, or the empty list.
 fn command_or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let words = Vec::deserialize(deserializer)?;
     has_program(&words)?;

@@ -1,5 +1,7 @@
-//! The files that the settings come from, as they are on the disk: the config file, the evaluators and the prompts. Tells
-//! whether they are still what was loaded; it never parses them.
+//! The files that the settings come from, as they are on disk: the config file, the evaluators and
+//! the prompts.
+//!
+//! Detects whether they still match what was loaded; it never parses them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -9,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use crate::fingerprint::fnv;
 
-/// Maximum number of bytes of one file that are compared: far more than any settings.
+/// Maximum number of bytes compared per file: far more than any settings.
 const CAP: u64 = 16 * 1024 * 1024;
 
-/// Where the files are, or would be.
+/// Locations of the files, whether they exist or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Watched {
     pub(super) config: Option<PathBuf>,
@@ -20,7 +22,7 @@ pub(crate) struct Watched {
     pub(super) prompts: Option<PathBuf>,
 }
 
-/// The files with what is in them, by name: `config.toml`, `prompts/fix.md`.
+/// The files and their contents, by name: `config.toml`, `prompts/fix.md`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sources {
     files: BTreeMap<String, Content>,
@@ -32,19 +34,19 @@ enum Content {
         hash: u128,
         is_blank: bool,
     },
-    /// Not part of the settings (a program beside the evaluators): only that it is there counts.
+    /// Not part of the settings (a program next to the evaluators): only its presence counts.
     Other,
-    /// A pipe, a device, a folder: reading it could block for ever.
+    /// Pipe, device or directory: reading it could block forever.
     Special,
     Unreadable(io::ErrorKind),
 }
 
-/// What `stat` says of each file: enough to know that nothing was written.
+/// Result of `stat` for each file: enough to know that nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stats(Vec<(String, Option<[i64; 7]>)>);
 
 impl Watched {
-    /// A look without reading any file.
+    /// Reads the metadata of all files, but no contents.
     pub(crate) fn stats(&self) -> Stats {
         Stats(
             self.files()
@@ -69,7 +71,8 @@ impl Watched {
         }
     }
 
-    /// As `read`, for a config file whose text was read already: what is parsed and what is compared are the same bytes.
+    /// Like `read`, for a config file whose text has already been read: the parsed and the compared
+    /// bytes are the same.
     pub(super) fn read_beside(&self, config_text: Option<&str>) -> Sources {
         let mut sources = self.read();
         if let (Some(name), Some(text)) = (self.config.as_deref().map(name_of), config_text)
@@ -80,7 +83,7 @@ impl Watched {
         sources
     }
 
-    /// Names, paths, and whether the content counts.
+    /// Lists names, paths, and whether the content counts.
     fn files(&self) -> Vec<(String, PathBuf, bool)> {
         let mut files = Vec::new();
         if let Some(path) = self
@@ -109,7 +112,7 @@ impl Watched {
 }
 
 impl Sources {
-    /// The same for the same files, in every build.
+    /// Returns a hash that is the same for the same files in every build.
     pub(crate) fn fingerprint(&self) -> String {
         let mut all = Vec::new();
         for (name, content) in &self.files {
@@ -127,7 +130,7 @@ impl Sources {
         format!("{:032x}", fnv(&all))
     }
 
-    /// The names of the files that differ.
+    /// Returns the names of files that differ.
     pub(crate) fn changed_since(&self, old: &Self) -> Vec<String> {
         let names = self.files.keys().chain(
             old.files
@@ -140,7 +143,7 @@ impl Sources {
             .collect()
     }
 
-    /// The files that had text and have none any more.
+    /// Returns files that had text and are blank now.
     pub(super) fn emptied_since(&self, old: &Self) -> Vec<String> {
         let is_blank = |content: Option<&Content>| {
             matches!(content, Some(Content::Text { is_blank: true, .. }))
@@ -161,7 +164,7 @@ impl Sources {
             .collect()
     }
 
-    /// A file that must not be opened to load it.
+    /// Returns a file that must not be opened.
     pub(crate) fn special(&self) -> Option<&str> {
         self.files
             .iter()
@@ -173,7 +176,7 @@ impl Sources {
 impl Content {
     fn read(path: &Path) -> Self {
         let read = || -> io::Result<Option<Vec<u8>>> {
-            // A pipe put in the place of a settings file must not stop anybody.
+            // A pipe in place of a settings file must not block.
             let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
             if !fs::metadata(path)?.is_file() {
                 return Ok(None);

@@ -20,7 +20,7 @@ mod refused;
 mod refused_tables;
 mod weaker;
 
-/// A home of its own, with the variables that point into it.
+/// Temporary home directory, with the variables that point into it.
 struct Home {
     folder: tempfile::TempDir,
     environment: Environment,
@@ -63,7 +63,7 @@ impl Home {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// With the folder cut out, which is another one each time.
+    /// Replaces the temporary directory, which differs each time.
     fn show(&self, text: &str) -> String {
         text.replace(&format!("{}/", self.folder.path().display()), "")
     }

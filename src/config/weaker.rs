@@ -1,5 +1,7 @@
-//! Safeguards that a changed configuration would take away. Such a change is applied only on a person's word: a file that
-//! was cut off by a full disk, or that a program rewrote, looks the same.
+//! Safeguards that a changed configuration would remove.
+//!
+//! Such a change is applied only if a person confirms it: a file that was truncated by a full disk,
+//! or rewritten by a program, looks the same.
 
 use std::fmt;
 
@@ -7,161 +9,101 @@ use super::Loaded;
 use crate::project_settings::GateIn;
 use crate::sandbox_settings::SandboxKind;
 
-/// One safeguard that is gone. `project` is none where it held for all of them.
+/// A removed safeguard. `project` is `None` if it applied to all projects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Weaker {
-    Empty {
-        file: String,
-    },
-    Gate {
-        project: Option<String>,
-        command: String,
-    },
-    Forbidden {
-        project: Option<String>,
-        pattern: String,
-    },
-    Secrets {
-        project: Option<String>,
-    },
-    /// Gates judge the agent's worktree instead of the commit that is pushed.
-    GateIn {
-        project: Option<String>,
-    },
+pub(crate) struct Weaker {
+    safeguard: Safeguard,
+    project: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Safeguard {
+    /// Settings of a file that is empty now.
+    File(String),
+    Gate(String),
+    Forbidden(String),
+    Secrets,
+    /// Gates check the agent's worktree instead of the commit that is pushed.
+    GateIn,
     Sandbox,
 }
 
 impl fmt::Display for Weaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |project: &Option<String>| {
-            project
-                .as_ref()
-                .map(|name| format!(" of {name}"))
-                .unwrap_or_default()
-        };
-        match self {
-            Self::Empty { file } => write!(f, "{file} is empty"),
-            Self::Gate { project, command } => {
-                write!(f, "the gate `{command}`{} is dropped", of(project))
+        let of = self
+            .project
+            .as_ref()
+            .map(|name| format!(" of {name}"))
+            .unwrap_or_default();
+        match &self.safeguard {
+            Safeguard::File(file) => write!(f, "{file} is empty"),
+            Safeguard::Gate(command) => write!(f, "the gate `{command}`{of} is dropped"),
+            Safeguard::Forbidden(pattern) => {
+                write!(f, "the forbidden path `{pattern}`{of} is dropped")
             }
-            Self::Forbidden { project, pattern } => {
-                write!(
-                    f,
-                    "the forbidden path `{pattern}`{} is dropped",
-                    of(project)
-                )
-            }
-            Self::Secrets { project } => write!(f, "the search for secrets{} is off", of(project)),
-            Self::GateIn { project } => {
-                write!(
-                    f,
-                    "gates{} run in the agent's worktree instead of the commit (gate_in)",
-                    of(project)
-                )
-            }
-            Self::Sandbox => f.write_str("agents are no longer confined (sandbox.kind)"),
+            Safeguard::Secrets => write!(f, "the search for secrets{of} is off"),
+            Safeguard::GateIn => write!(
+                f,
+                "gates{of} run in the agent's worktree instead of the commit (gate_in)"
+            ),
+            Safeguard::Sandbox => f.write_str("agents are no longer confined (sandbox.kind)"),
         }
     }
 }
 
-/// The safeguards that `new` lacks, for these projects and those that `old` names.
+/// Returns the safeguards that `new` lacks, for these projects and those that `old` names.
 pub(crate) fn weaker(old: &Loaded, new: &Loaded, projects: &[String]) -> Vec<Weaker> {
-    let mut found: Vec<Weaker> = new
-        .sources
-        .emptied_since(&old.sources)
-        .into_iter()
-        .map(|file| Weaker::Empty { file })
-        .collect();
-    if !old.lines.is_empty() && new.lines.is_empty() && found.is_empty() {
-        let file = new
-            .file
-            .as_ref()
-            .map(|file| file.display().to_string())
-            .unwrap_or_default();
-        found.push(Weaker::Empty { file });
+    let emptied = new.sources.emptied_since(&old.sources).into_iter();
+    let mut common: Vec<Safeguard> = emptied.map(Safeguard::File).collect();
+    if !old.lines.is_empty() && new.lines.is_empty() && common.is_empty() {
+        let file = new.file.as_ref().map(|file| file.display().to_string());
+        common.push(Safeguard::File(file.unwrap_or_default()));
     }
     if rank(new.config.sandbox.kind) < rank(old.config.sandbox.kind) {
-        found.push(Weaker::Sandbox);
+        common.push(Safeguard::Sandbox);
     }
+    let of_all = |safeguard| Weaker {
+        safeguard,
+        project: None,
+    };
+    let mut found: Vec<Weaker> = common.into_iter().map(of_all).collect();
     let mut names: Vec<&String> = projects.iter().chain(old.config.projects.keys()).collect();
     names.sort();
     names.dedup();
-    let for_all = of_project(old, new, None);
+    let for_all = of_project(old, new, "");
     for name in names {
-        let of_one = of_project(old, new, Some(name));
-        // Said once where all projects lose it.
-        found.extend(
-            of_one
-                .into_iter()
-                .filter(|one| !for_all.iter().any(|all| one.is_same_as(all))),
-        );
+        let of_one = of_project(old, new, name).into_iter();
+        // Reported once if all projects lose it.
+        let only_here = of_one.filter(|safeguard| !for_all.contains(safeguard));
+        found.extend(only_here.map(|safeguard| Weaker {
+            safeguard,
+            project: Some(name.clone()),
+        }));
     }
-    found.extend(for_all);
+    found.extend(for_all.into_iter().map(of_all));
     found
 }
 
-fn of_project(old: &Loaded, new: &Loaded, project: Option<&String>) -> Vec<Weaker> {
-    let name = project.map_or("", String::as_str);
+/// Returns the safeguards that one project loses; without a name, those of every project that has
+/// no table.
+fn of_project(old: &Loaded, new: &Loaded, name: &str) -> Vec<Safeguard> {
     let (before, after) = (old.project(name), new.project(name));
-    let project = project.cloned();
-    let mut found = Vec::new();
-    for gate in before
-        .gates
-        .iter()
-        .filter(|gate| !after.gates.contains(gate))
-    {
-        found.push(Weaker::Gate {
-            project: project.clone(),
-            command: gate.join(" "),
-        });
-    }
-    for pattern in before
-        .push
-        .forbidden
-        .iter()
-        .filter(|pattern| !after.push.forbidden.contains(pattern))
-    {
-        found.push(Weaker::Forbidden {
-            project: project.clone(),
-            pattern: pattern.clone(),
-        });
-    }
+    let gates = before.gates.iter();
+    let gates = gates.filter(|gate| !after.gates.contains(gate));
+    let patterns = before.push.forbidden.iter();
+    let patterns = patterns.filter(|pattern| !after.push.forbidden.contains(pattern));
+    let mut found: Vec<Safeguard> = gates.map(|gate| Safeguard::Gate(gate.join(" "))).collect();
+    found.extend(patterns.cloned().map(Safeguard::Forbidden));
     if before.push.secrets && !after.push.secrets {
-        found.push(Weaker::Secrets {
-            project: project.clone(),
-        });
+        found.push(Safeguard::Secrets);
     }
     if before.gate_in == GateIn::Checkout && after.gate_in == GateIn::Worktree {
-        found.push(Weaker::GateIn { project });
+        found.push(Safeguard::GateIn);
     }
     found
 }
 
-impl Weaker {
-    /// Whatever project it is of.
-    fn is_same_as(&self, other: &Self) -> bool {
-        match (self, other) {
-            (
-                Self::Gate { command, .. },
-                Self::Gate {
-                    command: theirs, ..
-                },
-            ) => command == theirs,
-            (
-                Self::Forbidden { pattern, .. },
-                Self::Forbidden {
-                    pattern: theirs, ..
-                },
-            ) => pattern == theirs,
-            (Self::Secrets { .. }, Self::Secrets { .. })
-            | (Self::GateIn { .. }, Self::GateIn { .. }) => true,
-            (Self::Empty { .. }, _) | (Self::Gate { .. }, _) | (Self::Forbidden { .. }, _) => false,
-            (Self::Secrets { .. }, _) | (Self::GateIn { .. }, _) | (Self::Sandbox, _) => false,
-        }
-    }
-}
-
-/// How sure it is that agents are confined: "auto" runs them without a sandbox where none works.
+/// Ranks how reliably agents are confined: "auto" runs them without a sandbox if none works.
 fn rank(kind: SandboxKind) -> u8 {
     match kind {
         SandboxKind::Off => 0,

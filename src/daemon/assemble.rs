@@ -1,4 +1,4 @@
-//! From the configuration to the loops: everything is loaded and checked before anything runs.
+//! Builds the loops from the configuration: everything is loaded and checked before anything runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,26 +28,30 @@ use crate::prompt::Prompts;
 use crate::remote::{NetworkAccess, Remote};
 use crate::sandbox::Sandbox;
 
-/// What depends on how this process was started, not on the settings.
+/// Values that depend on how this process was started, not on the settings.
 pub(super) struct Host {
-    /// Shims are started from it.
+    /// Program that shims are started from.
     pub(super) program: PathBuf,
-    /// What to do about a project that can't be written.
+    /// Advice for a project that cannot be written.
     pub(super) write_remedy: String,
 }
 
-/// Where no service bounds what is written.
+/// Advice if no service restricts what can be written.
 pub(super) const WRITE_REMEDY: &str = "make it writable for the user that remand runs as";
+
+impl Host {
+    /// Returns the values for this program, started by a person.
+    fn of_this_process() -> anyhow::Result<Self> {
+        Ok(Self {
+            program: program::running()?,
+            write_remedy: WRITE_REMEDY.to_owned(),
+        })
+    }
+}
 
 impl Daemon {
     pub(crate) fn assemble(loaded: &Loaded) -> anyhow::Result<Self> {
-        Self::assemble_with(
-            loaded,
-            Host {
-                program: program::running()?,
-                write_remedy: WRITE_REMEDY.to_owned(),
-            },
-        )
+        Self::assemble_with(loaded, Host::of_this_process()?)
     }
 
     pub(super) fn assemble_with(loaded: &Loaded, host: Host) -> anyhow::Result<Self> {
@@ -65,7 +69,8 @@ impl Daemon {
         Ok(parts.put_together(loaded, lasting))
     }
 
-    /// As this one, by other settings: all of them are loaded and checked, or nothing comes of it.
+    /// Builds a daemon like this one with other settings. Either all of them are loaded and
+    /// checked, or it fails.
     pub(super) fn again(&self, loaded: &Loaded) -> anyhow::Result<Self> {
         let now = &self.dispatch.settings;
         let host = Host {
@@ -77,7 +82,7 @@ impl Daemon {
     }
 }
 
-/// What is loaded before a blackboard is opened.
+/// Parts that are loaded before a blackboard is opened.
 struct Parts {
     definitions: Vec<Definition>,
     settings: Arc<Settings>,
@@ -124,7 +129,7 @@ impl Parts {
     }
 }
 
-/// What command evaluators are run with.
+/// Returns the parameters for running command evaluators.
 pub(crate) fn kit(loaded: &Loaded, holder: String) -> Kit {
     let dispatch = &loaded.config.dispatch;
     Kit {
@@ -136,16 +141,16 @@ pub(crate) fn kit(loaded: &Loaded, holder: String) -> Kit {
     }
 }
 
-/// The settings of dispatch alone, for `remand init`.
+/// Returns only the settings of dispatch, for `remand init`.
 pub(crate) fn dispatch_settings(loaded: &Loaded) -> anyhow::Result<Settings> {
-    let host = Host {
-        program: program::running()?,
-        write_remedy: WRITE_REMEDY.to_owned(),
-    };
-    settings(loaded, &ProcessId::own()?.to_string(), host)
+    settings(
+        loaded,
+        &ProcessId::own()?.to_string(),
+        Host::of_this_process()?,
+    )
 }
 
-/// Intake alone, for `remand watch`.
+/// Builds only intake, for `remand watch`.
 pub(crate) fn intake(loaded: &Loaded) -> anyhow::Result<Intake> {
     let now = clock::now();
     let definitions = definition::load(loaded.evaluators.as_deref(), now)?;
@@ -158,13 +163,13 @@ pub(crate) fn intake(loaded: &Loaded) -> anyhow::Result<Intake> {
     ))
 }
 
-/// The latest moments that can have been stored by now under these settings.
+/// Returns the latest moments that can have been stored by now under these settings.
 pub(crate) fn latest(loaded: &Loaded, now: clock::Time) -> anyhow::Result<Latest> {
     let definitions = definition::load(loaded.evaluators.as_deref(), now)?;
     Ok(intake_settings(loaded, &definitions).latest(now))
 }
 
-/// How many fixes a round may take in a project.
+/// Returns a function for the maximum number of fixes per round in a project.
 fn most_fixes(
     loaded: &Loaded,
     definitions: &[Definition],
@@ -289,12 +294,12 @@ fn configuration(loaded: &Loaded) -> Configuration {
     }
 }
 
-/// What confines agents, as the settings want it.
+/// Returns the sandbox that confines agents, as configured.
 pub(crate) fn sandbox(loaded: &Loaded) -> Sandbox {
     Sandbox::new(loaded.sandbox(), config::agent_environment(&[]))
 }
 
-/// Git in worktrees and in the user's repositories, confined as agents are.
+/// Returns git for worktrees and for the user's repositories, confined as agents are.
 pub(crate) fn git(loaded: &Loaded) -> Git {
     let limit = Duration::from_secs(loaded.config.limits.git_s);
     Git::new(
@@ -304,11 +309,12 @@ pub(crate) fn git(loaded: &Loaded) -> Git {
     )
 }
 
-/// remand's own repository of each project, with the user's credentials for its remote.
+/// Returns a function for remand's own repository of each project, with the user's credentials for
+/// its remote.
 fn repository_of(loaded: &Loaded, sandbox: &Arc<Sandbox>) -> intake::RepositoryOf {
     let repos = loaded.state_folder().join("repos");
     let (mut env, gh) = (config::forge_environment(), loaded.github().gh);
-    // What git and ssh leave running for their next call is known by it.
+    // Identifies processes that git and ssh leave running for their next call.
     env.insert(
         process::MARK.to_owned(),
         format!("remote:{}", loaded.blackboard.display()),
@@ -318,7 +324,7 @@ fn repository_of(loaded: &Loaded, sandbox: &Arc<Sandbox>) -> intake::RepositoryO
     Box::new(move |project| {
         Remote::new(NetworkAccess {
             git_dir: repos.join(format!("{}.git", project.project_id)),
-            // An empty one leads nowhere: nothing is fetched from it or pushed to it.
+            // Nothing is fetched from or pushed to an empty URL.
             url: project.remote_url.clone().unwrap_or_default(),
             env: env.clone(),
             closed: config::agent_environment(&[]),
@@ -329,7 +335,7 @@ fn repository_of(loaded: &Loaded, sandbox: &Arc<Sandbox>) -> intake::RepositoryO
     })
 }
 
-/// The forge is only asked where a change has a pull request.
+/// Returns the settings of the forge, which is only asked if a change has a pull request.
 fn forge(loaded: &Loaded, state: &Path, holder: &str, sandbox: &Arc<Sandbox>) -> ForgeSettings {
     let github = loaded.github();
     let mut env = config::forge_environment();
@@ -346,7 +352,7 @@ fn forge(loaded: &Loaded, state: &Path, holder: &str, sandbox: &Arc<Sandbox>) ->
     }
 }
 
-/// An agent as it is started.
+/// Returns an agent with everything needed to start it.
 pub(crate) fn agent(loaded: &Loaded, name: &str) -> Option<Agent> {
     let agent = loaded.agent(name)?;
     let manner = match agent.kind {
@@ -368,9 +374,10 @@ pub(crate) fn agent(loaded: &Loaded, name: &str) -> Option<Agent> {
     })
 }
 
-/// How often claude tries a request again by itself, where nothing else is set.
+/// Default number of times that claude retries a request by itself.
 const RETRIES: u32 = 3;
-/// How long it waits for an answer of its API, where that leaves it the time to say that none came.
+/// Default time that claude waits for an answer of its API. Shorter if the idle limit would not
+/// leave it time to report that none came.
 const API_TIMEOUT_S: u64 = 300;
 
 fn claude(agent: &settings::Agent, idle_s: u64) -> Claude {

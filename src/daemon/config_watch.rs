@@ -1,37 +1,38 @@
-//! The files of the settings, looked at while the daemon runs: a `stat` of each at every look, and a read only after one
-//! that is different.
+//! Watches the files of the settings while the daemon runs: every check does a `stat` of each file,
+//! and reads them only if a `stat` differs.
 
 use std::time::{Duration, Instant};
 
 use super::reload::LOOK;
 use crate::config::{Loaded, Stats, Watched};
 
-/// After a change was applied, a fix that noticed it just before may still be put on hold for it.
+/// Time after a change was applied during which a fix that noticed it just before may still be put
+/// on hold for it.
 const LATE: Duration = Duration::from_secs(30);
 
 pub(super) struct Watch {
     watched: Watched,
-    /// The fingerprint of what is in force.
+    /// Fingerprint of the settings in force.
     in_force: String,
     stats: Option<Stats>,
     seen: Option<Seen>,
     in_force_since: Instant,
 }
 
-/// Content that is not in force.
+/// Content that differs from the settings in force.
 struct Seen {
     fingerprint: String,
     since: Instant,
     is_judged: bool,
 }
 
-/// What a look finds.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FileState {
     Nothing,
-    /// The files are again what is in force.
+    /// The files match the settings in force again.
     Back,
-    /// Other content than is in force, the same for as long as it has to be.
+    /// The content differs from the settings in force and has been stable for long enough.
     Stable(String),
 }
 
@@ -49,7 +50,7 @@ impl Watch {
     pub(super) async fn look(&mut self) -> FileState {
         let (watched, known) = (self.watched.clone(), self.stats.clone());
         let is_settled = self.seen.as_ref().is_none_or(|seen| seen.is_judged);
-        // Folders may be on a network: never on the threads that everything else runs on.
+        // Directories may be on a network: never block the threads that everything else runs on.
         let looked = tokio::task::spawn_blocking(move || {
             let stats = watched.stats();
             let is_known = is_settled && known.as_ref() == Some(&stats);
@@ -97,7 +98,7 @@ impl Watch {
         }
     }
 
-    /// This content was refused: it is not judged again before it changes.
+    /// Records that this content was refused: it is not judged again before it changes.
     pub(super) fn refused(&mut self, fingerprint: String) {
         self.seen = Some(Seen {
             fingerprint,
@@ -106,12 +107,12 @@ impl Watch {
         });
     }
 
-    /// Whether nothing is known to be out of force, and that has not been so for long.
+    /// True if no differing content is known and the settings came into force recently.
     pub(super) fn is_fresh(&self) -> bool {
         self.seen.is_none() && self.in_force_since.elapsed() < LATE
     }
 
-    /// The files are what is in force, from now on.
+    /// Records that the files match the settings in force from now on.
     pub(super) fn begins_anew(&mut self) {
         self.in_force_since = Instant::now();
     }

@@ -1,7 +1,8 @@
-//! A description of the running daemon for the other commands, in a file beside the blackboard.
+//! Description of the running daemon for the other commands, in a file beside the blackboard.
 //!
-//! The daemon's own entry in `/proc` is closed to other processes, so that they can't look there. A record is valid only
-//! while the process that wrote it holds the lock; one that is left over belongs to a daemon that was killed.
+//! Other processes cannot look into `/proc` for it, since the daemon's own entry is closed to them.
+//! A record is valid only while the process that wrote it holds the lock; a leftover one belongs to
+//! a daemon that was killed.
 
 use std::fs;
 use std::io;
@@ -20,24 +21,27 @@ pub(crate) struct Record {
     pub(crate) pid: u32,
     pub(crate) version: String,
     pub(crate) started_at: Time,
-    /// Whether systemd started it.
+    /// True if systemd started it.
     pub(crate) supervised: bool,
     pub(crate) program: PathBuf,
-    /// Device and inode of the running file: another file at `program` has others, since this one is in use.
+    /// Device and inode of the running file. A different file at `program` has other numbers, since
+    /// this one is in use.
     file: (u64, u64),
-    /// Since when the daemon could give no sign of life, while it can't: systemd's watchdog ends it soon.
+    /// Start of the current period without a sign of life, if any: systemd's watchdog ends the
+    /// daemon soon.
     #[serde(default)]
     pub(crate) silent_since: Option<Time>,
 }
 
-/// The record of this daemon on the disk. Removed when the daemon stops in order.
+/// Record of this daemon on disk. Removed when the daemon stops in order.
 pub(super) struct Recorded {
     record: Record,
     path: PathBuf,
 }
 
 impl Recorded {
-    /// Takes no part in the work, so that it also succeeds while the blackboard does not answer.
+    /// Records the start of a silence, or its end. Does not use the blackboard, so that it succeeds
+    /// even while the blackboard does not respond.
     pub(super) fn set_silent(&self, since: Option<Time>) {
         let record = Record {
             silent_since: since,
@@ -51,7 +55,7 @@ impl Recorded {
 
 impl Drop for Recorded {
     fn drop(&mut self) {
-        // What is left describes a dead process, which every reader notices.
+        // A leftover file describes a dead process, which every reader notices.
         drop(fs::remove_file(&self.path));
     }
 }
@@ -74,7 +78,7 @@ impl Record {
         })
     }
 
-    /// Writes it for the blackboard whose lock this process holds.
+    /// Writes the record for the blackboard whose lock this process holds.
     pub(super) fn publish(self, blackboard: &Path) -> anyhow::Result<Recorded> {
         let path = path(blackboard);
         self.write(&path)
@@ -88,13 +92,14 @@ impl Record {
         fs::rename(&new, path)
     }
 
-    /// The record of the daemon that runs on this blackboard. None also for one of a version without records.
+    /// Returns the record of the daemon that runs on this blackboard. `None` also if the version of
+    /// that daemon has no records.
     pub(crate) fn of_running(blackboard: &Path) -> Option<Self> {
         let pid = lock::holder(blackboard)?;
         Self::read(blackboard).filter(|record| record.pid.to_string() == pid)
     }
 
-    /// The record that the last daemon left behind, for the next one, which holds the lock: it was killed.
+    /// Returns the record left by a killed daemon, for the next one, which holds the lock.
     pub(super) fn left_over(blackboard: &Path) -> Option<Self> {
         Self::read(blackboard)
     }
@@ -103,7 +108,7 @@ impl Record {
         serde_json::from_slice(&fs::read(path(blackboard)).ok()?).ok()
     }
 
-    /// Whether the file that it was started from is another one now, or gone.
+    /// True if the file that the daemon was started from was replaced or removed.
     pub(crate) fn is_replaced(&self) -> bool {
         match fs::metadata(&self.program) {
             Ok(there) => (there.dev(), there.ino()) != self.file,

@@ -1,5 +1,5 @@
-//! The end of the program: in good order if that is possible, in time in any case, and at once when the blackboard that it
-//! works on is not there any more.
+//! Ends the program: in order if possible, in time in any case, and immediately if the blackboard
+//! that it works on is gone.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::sd_notify::{News, Supervisor};
 use crate::blackboard::{BoardError, Db};
 use crate::process;
 
-/// What agents that do not listen, and git in their worktrees, get after `stop_grace_s`.
+/// Time after `stop_grace_s` for agents that ignore the stop, and for git in their worktrees.
 const AFTER_GRACE: Duration = Duration::from_millis(3_000);
-/// When even the runtime does not answer any more.
+/// Time after `stop_grace_s` at which the program is ended even if the runtime does not respond.
 const AT_LAST: Duration = Duration::from_millis(4_300);
-/// For tasks that wait for a disk when all others have been dropped.
+/// Time for tasks that still wait for a disk when all others have been dropped.
 const TASKS_END: Duration = Duration::from_millis(500);
-/// Between two looks at the files of the blackboard.
+/// Interval between two checks of the blackboard's files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Between two looks for orphans that have ended.
+/// Interval between two checks for orphans that have ended.
 const REAP_EVERY: Duration = Duration::from_secs(10);
 
-/// What bounds the work of one program. Each part is set once it is known.
+/// Limits on the work of one program. Each part is set once it is known.
 pub(super) struct Bounds {
     /// `stop_grace_s`; a reload may change it.
     grace_s: Arc<AtomicU64>,
@@ -47,6 +47,10 @@ impl Bounds {
         }
     }
 
+    pub(super) fn grace_s(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.grace_s)
+    }
+
     pub(super) fn set_grace(&self, stop_grace_s: u64) {
         self.grace_s.store(stop_grace_s, Ordering::Relaxed);
     }
@@ -63,8 +67,8 @@ impl Bounds {
         self.supervisor.send_replace(Some(Arc::clone(supervisor)));
     }
 
-    /// Runs the work on a runtime of its own; `None` when it did not stop in time. Whatever is left of it is dropped, and
-    /// its children are ended.
+    /// Runs the work on its own runtime. Returns `None` if it did not stop in time. The rest of the
+    /// work is dropped, and its children are ended.
     pub(super) fn block_on<T>(
         &self,
         work: impl Future<Output = anyhow::Result<T>>,
@@ -98,12 +102,12 @@ impl Bounds {
         tokio::time::sleep(grace(&self.grace_s) + AFTER_GRACE).await;
     }
 
-    /// Returns once the files of the blackboard are not those that were opened.
+    /// Returns once the files of the blackboard are no longer those that were opened.
     async fn vanished(&self) -> BoardError {
         let db = set(&self.db).await;
         loop {
             if let Err(error) = db.check() {
-                // The writer saves what can be saved, and says the same.
+                // The writer saves what can be saved, and reports the same error.
                 drop(db.write("vanished", |_| Ok(())).await);
                 return error;
             }
@@ -111,7 +115,8 @@ impl Bounds {
         }
     }
 
-    /// Ends the program some time after the first signal, whatever its runtime is waiting for: on a thread of its own.
+    /// Ends the program some time after the first signal, whatever its runtime is waiting for. Runs
+    /// on a separate thread.
     pub(super) fn watch_from_outside(&self) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -143,7 +148,7 @@ impl Bounds {
     }
 }
 
-/// Takes in orphans that came to us and ended.
+/// Reaps adopted orphans that have ended.
 async fn reap() -> Infallible {
     loop {
         tokio::time::sleep(REAP_EVERY).await;
@@ -165,7 +170,7 @@ async fn set<T: Clone>(part: &watch::Sender<Option<T>>) -> T {
         .and_then(|found| found.clone());
     match found {
         Some(found) => found,
-        // Its sender is ours and lives as long as we do.
+        // Unreachable: the sender is borrowed, so it is not dropped during the wait.
         None => std::future::pending().await,
     }
 }

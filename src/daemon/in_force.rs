@@ -1,4 +1,4 @@
-//! Whether settings that were just read are in force in the running daemon.
+//! Compares settings that were just read with those in force in the running daemon.
 
 use super::lock;
 use crate::blackboard::{Changed, ChangedKind, Configuration};
@@ -7,10 +7,10 @@ use crate::config::Loaded;
 use crate::config::explain::{Difference, differences};
 use crate::diagnostic::title;
 
-/// How settings relate to those of the daemon.
+/// Relation of settings to those of the running daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum InForce {
-    /// No daemon runs: the next one reads them.
+    /// No daemon is running; the next one reads them.
     NoDaemon,
     Yes {
         pid: String,
@@ -30,7 +30,7 @@ pub(crate) enum InForce {
 }
 
 impl InForce {
-    /// `row` is what the daemon wrote down.
+    /// Compares the settings with `row`, which the daemon recorded.
     pub(crate) fn of(loaded: &Loaded, row: Option<&Configuration>) -> Self {
         let (Some(pid), Some(row)) = (lock::holder(&loaded.blackboard), row) else {
             return Self::NoDaemon;
@@ -58,7 +58,7 @@ impl InForce {
         }
     }
 
-    /// For JSON; none where no daemon runs.
+    /// Value for JSON; `None` if no daemon is running.
     pub(crate) fn is_in_force(&self) -> Option<bool> {
         match self {
             Self::NoDaemon => None,
@@ -92,7 +92,7 @@ impl InForce {
         }
     }
 
-    /// The command that helps, where one does.
+    /// Returns the command that helps, if there is one.
     pub(crate) fn command(&self) -> Option<&'static str> {
         match self {
             Self::NoDaemon | Self::Yes { .. } | Self::OtherFile { .. } => None,

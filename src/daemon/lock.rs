@@ -1,22 +1,22 @@
-//! One daemon a blackboard: a lock that the kernel takes back from the dead, with the pid of its holder in it.
+//! Lock that allows one daemon per blackboard. It contains the pid of its holder, and the kernel
+//! releases it when the holder dies.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, test_kill_process};
 use tokio::time::Instant;
 
 use crate::wake::beside;
 
-/// Held for the daemon's life.
+/// Lock on a blackboard, held for the life of the daemon.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// Closing it gives the lock back.
+    /// Closing it releases the lock.
     _file: File,
 }
 
@@ -27,8 +27,8 @@ pub(crate) struct AlreadyRunning {
     pub(crate) pid: String,
 }
 
-/// A daemon that was killed in the moment when it started a child: until the child has become another program, it holds
-/// the lock too.
+/// Maximum time to wait for the lock of a dead daemon. If it was killed while it started a child,
+/// the child holds the lock too until it has become another program.
 const LINGERS: Duration = Duration::from_secs(5);
 
 pub(crate) async fn take(blackboard: &Path) -> anyhow::Result<Lock> {
@@ -46,8 +46,8 @@ pub(crate) async fn take(blackboard: &Path) -> anyhow::Result<Lock> {
         .open(&path)
         .with_context(|| format!("cannot open {}", path.display()))?;
     let begun = Instant::now();
-    while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        if error != rustix::io::Errno::WOULDBLOCK {
+    while let Err(error) = file.try_lock() {
+        if let TryLockError::Error(error) = error {
             return Err(error).with_context(|| format!("cannot lock {}", path.display()));
         }
         let pid = pid_in(&mut file);
@@ -75,8 +75,9 @@ pub(crate) async fn take(blackboard: &Path) -> anyhow::Result<Lock> {
     Ok(Lock { _file: file })
 }
 
-/// The pid of the daemon that runs on this blackboard, if one does. The lock is tried only where its holder seems to be
-/// alive: a daemon that starts in this moment must not find it taken by a look.
+/// Returns the pid of the daemon that runs on this blackboard, if any. Tries the lock only if its
+/// holder seems to be alive: a daemon that starts at this moment must not find the lock taken by
+/// this check.
 pub(crate) fn holder(blackboard: &Path) -> Option<String> {
     let mut file = File::open(beside(blackboard, "lock")).ok()?;
     let pid = pid_in(&mut file);
@@ -84,13 +85,12 @@ pub(crate) fn holder(blackboard: &Path) -> Option<String> {
         .ok()
         .and_then(Pid::from_raw)
         .filter(|pid| is_there(*pid))?;
-    (flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK))
-        .then_some(pid)
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then_some(pid)
 }
 
 fn pid_in(file: &mut File) -> String {
     let mut pid = String::new();
-    // What can't be read is not known; the refusal stands either way.
+    // A pid that cannot be read is unknown; the refusal stands either way.
     drop(file.rewind().and_then(|()| file.read_to_string(&mut pid)));
     if pid.trim().is_empty() {
         "unknown".into()
@@ -99,7 +99,7 @@ fn pid_in(file: &mut File) -> String {
     }
 }
 
-/// Also one of another user.
+/// True if the process exists, even if it belongs to another user.
 fn is_there(pid: Pid) -> bool {
     test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
 }
@@ -113,7 +113,7 @@ mod tests {
         let board = folder.path().join("blackboard.db");
         std::fs::write(beside(&board, "lock"), pid).unwrap();
         let held = File::open(beside(&board, "lock")).unwrap();
-        flock(&held, FlockOperation::LockExclusive).unwrap();
+        held.lock().unwrap();
         (folder, board, held)
     }
 
@@ -131,7 +131,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_lock_that_lingers_after_its_holder_was_killed_is_waited_for() {
-        // No process has the highest pid that there can be, as far as anybody has seen.
+        // The highest possible pid, which in practice no process has.
         let (_folder, board, held) = board_with_lock("4194303");
         let taken = take(&board);
         tokio::pin!(taken);

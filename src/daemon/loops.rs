@@ -1,5 +1,5 @@
-//! The loops at work. Those that hold nothing are begun anew with other settings; dispatch keeps what it runs, and takes
-//! the next item by them.
+//! Runs the loops. On new settings, the loops that hold nothing are restarted; dispatch keeps its
+//! running items and uses the new settings from the next item on.
 
 use std::sync::Arc;
 
@@ -19,20 +19,20 @@ use crate::wake;
 
 pub(super) struct Running {
     stop: CancellationToken,
-    /// After nothing more is read.
+    /// Ends the wake-ups; cancelled once nothing more is read.
     wakes_stop: CancellationToken,
     wake_posts: Arc<Notify>,
-    /// What lasts as long as the daemon.
+    /// Tasks that live as long as the daemon.
     lasting: TaskTracker,
     dispatch: watch::Sender<Arc<Dispatch>>,
     round: Round,
 }
 
-/// The loops that are begun anew with other settings.
+/// Loops that are restarted when the settings change.
 struct Round {
     stop: CancellationToken,
     heartbeat_stop: CancellationToken,
-    /// Intake and posts, which may wait long for the forge.
+    /// Intake and posts, which may wait a long time for the forge.
     forge: TaskTracker,
     heartbeat: TaskTracker,
 }
@@ -77,7 +77,8 @@ impl Running {
         }
     }
 
-    /// Goes on by the settings of another one, which has the same blackboard. Agents at work are left alone.
+    /// Continues with the settings of `daemon`, which has the same blackboard. Running agents are
+    /// not interrupted.
     pub(super) async fn go_on_as(
         &mut self,
         daemon: &Daemon,
@@ -91,7 +92,7 @@ impl Running {
             .send_replace(Arc::clone(&daemon.dispatch.settings));
         self.dispatch.send_replace(Arc::clone(&daemon.dispatch));
         let in_force = daemon.in_force(loaded);
-        // Not before: what waited would be taken by the old settings.
+        // Only now: before, waiting items would have been claimed under the old settings.
         let written = daemon.lasting.db.write("reloaded", move |conn| {
             let now = clock::now();
             let event = bb::append(conn, &event, now)?;
@@ -107,8 +108,8 @@ impl Running {
         self.round = Round::begin(daemon, &self.wake_posts, &self.stop);
     }
 
-    /// Once it was told to stop, in order: nothing more is read or posted, no more events are taken in, then dispatch gives back
-    /// what runs.
+    /// Stops in order, once `stop` is cancelled: nothing more is read or posted, then no more
+    /// events are taken in, then dispatch releases its running items.
     pub(super) async fn end(self) {
         self.round.end().await;
         self.wakes_stop.cancel();
@@ -151,7 +152,8 @@ impl Round {
         }
     }
 
-    /// The heartbeat last: it is the sign of life, and what is awaited of the forge takes longer than a watchdog waits.
+    /// Ends the loops, the heartbeat last: it is the sign of life, and waiting for the forge can
+    /// take longer than the watchdog allows.
     async fn end(&self) {
         self.stop.cancel();
         self.forge.wait().await;

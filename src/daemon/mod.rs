@@ -1,4 +1,5 @@
-//! Puts the rooms together and keeps them running: the daemon, one tick, or what is queued. It decides nothing itself.
+//! Assembles the rooms and keeps them running: for the daemon, for one tick, or for the queued
+//! items. Makes no decisions itself.
 
 mod assemble;
 mod config_watch;
@@ -14,7 +15,9 @@ mod shadow;
 mod stop_signals;
 mod watchdog_report;
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -49,27 +52,29 @@ pub(crate) use in_force::InForce;
 pub(crate) use lock::{AlreadyRunning, holder};
 pub(crate) use shadow::UnreadShadow;
 
-/// How often command evaluators are asked in one tick: those that answer each other for ever wait for the next.
+/// Maximum number of times that command evaluators run in one tick: those that react to each other
+/// endlessly wait for the next tick.
 const MOST_ROUNDS: usize = 10;
 
-/// The loops of one blackboard, put together and not yet running.
+/// Loops of one blackboard, assembled and not yet running.
 pub(crate) struct Daemon {
     lasting: Lasting,
     definitions: Arc<[Definition]>,
-    /// What command evaluators are run with.
+    /// Parameters for running command evaluators.
     kit: Arc<Kit>,
     intake: Arc<Intake>,
     dispatch: Arc<Dispatch>,
     look_every: Duration,
-    /// Whether the configuration wants a project only looked at.
+    /// Shadow mode that the configuration sets for a project.
     shadow: Box<dyn Fn(&ProjectId) -> Shadow + Send + Sync>,
-    /// How many fixes a round may take in a project.
+    /// Maximum number of fixes per round in a project.
     most_fixes: Box<dyn Fn(&ProjectId) -> FixBound + Send + Sync>,
-    /// Looked at before anything runs: one that is too old or missing is said at once.
+    /// Checked before anything runs, so that a git that is too old or missing is reported
+    /// immediately.
     git: Git,
 }
 
-/// What stays the same whatever the settings become.
+/// State that stays the same across reloads.
 #[derive(Clone)]
 struct Lasting {
     db: Db,
@@ -78,15 +83,16 @@ struct Lasting {
     wake_dispatch: Arc<Notify>,
     wake_commands: Arc<Notify>,
     wake_configuration: Arc<Notify>,
-    /// The settings of dispatch in force, for what was claimed by earlier ones.
+    /// Dispatch settings in force, for items that were claimed under earlier ones.
     latest: Arc<watch_channel::Sender<Arc<dispatch::Settings>>>,
-    /// How many passes of the heartbeat ended well.
+    /// Number of heartbeat passes that succeeded.
     beats: Arc<watch_channel::Sender<u64>>,
 }
 
 impl Daemon {
-    /// A git that is missing or too old is said before anything runs. One that could not say it (it was killed, the
-    /// machine is busy) proves nothing: whatever needs it waits until it works.
+    /// Fails if git is missing or too old, before anything runs. A git that could not report its
+    /// version (it was killed, the machine is busy) proves nothing: whatever needs it waits until
+    /// it works.
     async fn look_at_git(&self) -> anyhow::Result<()> {
         match self.git.version().await {
             Ok(_) => Ok(()),
@@ -102,15 +108,15 @@ impl Daemon {
         &self.lasting.db
     }
 
-    /// Runs until `stop`, then stops in order.
+    /// Runs until `stop` is cancelled, then stops in order.
     pub(crate) async fn run(&self, stop: CancellationToken) {
         let running = Running::begin(self, stop.clone());
         stop.cancelled().await;
         running.end().await;
     }
 
-    /// What is due is read, one heartbeat, then dispatch until nothing is left that is due, and again while any of them
-    /// found something.
+    /// Reads what is due, runs one heartbeat, then dispatch until nothing due is left, and repeats
+    /// this while any of them found something.
     pub(crate) async fn tick(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
         let mut done = Done::default();
         self.dispatch
@@ -148,7 +154,7 @@ impl Daemon {
         Ok(done)
     }
 
-    /// Runs what is queued, without any heartbeat.
+    /// Runs the queued items, without a heartbeat.
     pub(crate) async fn work(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
         self.intake
             .void_implausible()
@@ -161,36 +167,58 @@ impl Daemon {
     }
 }
 
-/// What a tick did.
+/// Counts of what a tick or `remand work` did.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Done {
     pub(crate) applied: usize,
     pub(crate) ran: usize,
 }
 
-/// What the daemon asks of whoever starts it.
+/// Parts of the daemon that the caller provides.
 pub(crate) struct Front<'a> {
-    /// Told once it works.
+    /// Called once the daemon works.
     pub(crate) ready: Box<dyn FnOnce() + 'a>,
-    /// What to do about a project that the service does not let the daemon write to.
+    /// Follows the daemon's work while it runs.
+    pub(crate) follow: Option<Follow>,
+    /// Advice for a project that the service does not let the daemon write to.
     pub(crate) write_remedy: Option<String>,
     pub(crate) files: Files<'a>,
 }
 
-/// How the daemon reads its settings again.
+/// Function that starts to follow the daemon.
+pub(crate) type Follow = fn(Followed) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// View of the daemon for its follower.
+pub(crate) struct Followed {
+    pub(crate) db: Db,
+    /// Cancelled when the daemon starts to stop.
+    pub(crate) stop: CancellationToken,
+    /// Cancelled when nothing more will happen.
+    pub(crate) ended: CancellationToken,
+    grace_s: Arc<AtomicU64>,
+}
+
+impl Followed {
+    /// Returns the number of seconds that agents get to finish when the daemon stops.
+    pub(crate) fn grace_s(&self) -> u64 {
+        self.grace_s.load(Ordering::Relaxed)
+    }
+}
+
+/// Access to the settings for a reload.
 pub(crate) struct Files<'a> {
-    /// The settings as they are now.
+    /// Loads the settings as they are now.
     pub(crate) load: Box<dyn Fn() -> anyhow::Result<Loaded> + 'a>,
-    /// All that a person needs to know of what is wrong with them.
+    /// Formats an error in the settings, with everything that a person needs to know.
     pub(crate) words: fn(&anyhow::Error) -> String,
 }
 
-/// `remand run`: the daemon, until a signal. SIGHUP has it read its settings again.
+/// Runs the daemon until a signal (`remand run`). SIGHUP makes it reload its settings.
 pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> {
     let bounds = Bounds::new(loaded.config.dispatch.stop_grace_s);
     bounds.watch_from_outside()?;
     let served = bounds.block_on(async {
-        // First of all: a signal that comes while it starts ends it in good order too.
+        // Before anything else: a signal during the start must also end the daemon in order.
         let signals = StopSignals::listen([SignalKind::terminate(), SignalKind::interrupt()])?;
         let stop = signals.stop();
         bounds.set_stop(&stop);
@@ -198,13 +226,9 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         let supervisor = Arc::new(Supervisor::new(&config::supervision()));
         bounds.set_supervisor(&supervisor);
         let _lock = lock::take(&loaded.blackboard).await?;
-        let write_remedy = front
-            .write_remedy
-            .clone()
-            .unwrap_or_else(|| WRITE_REMEDY.to_owned());
         let host = Host {
             program: program::kept(&loaded.blackboard)?,
-            write_remedy,
+            write_remedy: front.write_remedy.unwrap_or(WRITE_REMEDY.to_owned()),
         };
         let mut daemon = Daemon::assemble_with(&loaded, host)?;
         bounds.set_door(daemon.db());
@@ -229,6 +253,18 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         let until = stop.clone();
         watched.spawn(async move { shower.show_work(db, beats, status, until).await });
         watched.close();
+        let ended = CancellationToken::new();
+        let followed = Followed {
+            db: daemon.db().clone(),
+            stop: stop.clone(),
+            ended: ended.clone(),
+            grace_s: bounds.grace_s(),
+        };
+        let followers = TaskTracker::new();
+        if let Some(follow) = front.follow {
+            followers.spawn(follow(followed));
+        }
+        followers.close();
         loop {
             let wake = Arc::clone(&daemon.lasting.wake_configuration);
             let call = calls.next(&wake, &stop).await;
@@ -275,6 +311,8 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
         supervisor.tell(News::Stopping, "stopping: agents at work get their grace");
         running.end().await;
         watched.wait().await;
+        ended.cancel();
+        followers.wait().await;
         drop(recorded);
         Ok(())
     });
@@ -282,7 +320,8 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
 }
 
 impl Daemon {
-    /// Said at the start, since nothing would run and nobody know why.
+    /// Warns at the start about everything that prevents work: otherwise nothing would run and
+    /// nobody would know why.
     async fn warn_of_what_is_in_the_way(&self) -> anyhow::Result<()> {
         if let Err(why) = self.dispatch.settings.sandbox.way().await {
             tracing::warn!("nothing will run without its sandbox: {why}");
@@ -296,7 +335,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Whether the settings are to be read again, and why.
+    /// Returns the instruction to read the settings again, with its cause, if the call leads to
+    /// one.
     async fn order(&self, call: Call, watch: &mut Watch) -> Option<Order> {
         match call {
             Call::Stop | Call::Terminal => None,
@@ -338,7 +378,7 @@ impl Daemon {
         }
     }
 
-    /// The configuration that this daemon begins with.
+    /// Puts the configuration that this daemon starts with in force.
     async fn put_in_force(&self, loaded: &Loaded) -> anyhow::Result<()> {
         let in_force = self.in_force(loaded);
         self.db()
@@ -360,7 +400,7 @@ impl Daemon {
         }
     }
 
-    /// An edit was undone: the files are what is in force.
+    /// Handles an edit that was undone: the files match the settings in force again.
     async fn is_back(&self) {
         tracing::info!("the files of the settings are again what is in force");
         let back = self.db().write("settings_back", |conn| {
@@ -372,7 +412,8 @@ impl Daemon {
         }
     }
 
-    /// A fix that saw a changed file just before it came into force may be put on hold just after.
+    /// Resumes changes that are held for the configuration. A fix that saw a changed file just
+    /// before it came into force may be put on hold just after.
     async fn resume_held(&self) {
         let is_held = self
             .db()
@@ -409,23 +450,23 @@ impl Daemon {
     }
 }
 
-/// Ends the holds that other settings may end.
+/// Ends the holds that other settings may resolve.
 fn resume_held(conn: &bb::Conn, why: &str, now: clock::Time) -> bb::Result<()> {
     bb::resume_held_for(conn, HoldKind::NoAgent, why, now)?;
     bb::resume_held_for(conn, HoldKind::Configuration, why, now).map(drop)
 }
 
-/// `remand tick`.
+/// Runs `remand tick`.
 pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
     until_done(loaded, async |daemon, stop| daemon.tick(&stop).await)
 }
 
-/// `remand work`.
+/// Runs `remand work`.
 pub(crate) fn work(loaded: &Loaded) -> anyhow::Result<Done> {
     until_done(loaded, async |daemon, stop| daemon.work(&stop).await)
 }
 
-/// Does something that ends by itself, with the bounds of the daemon.
+/// Runs work that ends by itself, with the limits of the daemon.
 fn until_done(
     loaded: &Loaded,
     work: impl AsyncFnOnce(&Daemon, CancellationToken) -> anyhow::Result<Done>,
@@ -441,7 +482,7 @@ fn until_done(
         daemon.set_shadows_if_alone(loaded).await?;
         daemon.resume_if_alone(loaded).await?;
         let done = work(&daemon, stop).await;
-        // It may have ended because nothing could be written any more.
+        // The work may have ended because nothing could be written any more.
         daemon.db().check()?;
         done
     })?;
@@ -449,7 +490,7 @@ fn until_done(
 }
 
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    // The work is in children and in SQLite's own threads: two workers are plenty.
+    // The work is done by child processes and SQLite's own threads: two workers are enough.
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -457,7 +498,7 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("the runtime can't be started")
 }
 
-/// What ends a command that ends by itself: a terminal that goes away, too.
+/// Signals that stop a short-lived command, including the loss of its terminal.
 fn every_signal() -> [SignalKind; 3] {
     [
         SignalKind::terminate(),

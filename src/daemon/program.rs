@@ -1,7 +1,7 @@
-//! The program that the daemon starts for its own children (`remand __shim`).
+//! Program that the daemon starts for its own children (`remand __shim`).
 //!
-//! It is always the version that is running, also after the file was replaced: the two sides of the shim's pipe must
-//! speak the same format, and the old path may not exist any more.
+//! It is always the running version, even after the file was replaced: both sides of the shim's
+//! pipe must use the same format, and the old path may no longer exist.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use anyhow::Context as _;
 #[cfg(not(target_os = "linux"))]
 use crate::wake::beside;
 
-/// Names the running file itself, also when it has no path any more.
+/// Name of the running file itself, valid even if the file no longer has a path.
 #[cfg(target_os = "linux")]
 const RUNNING: &str = "/proc/self/exe";
 
-/// The program for a command that ends by itself.
+/// Returns the program for a command that ends by itself.
 #[cfg(target_os = "linux")]
 pub(super) fn running() -> anyhow::Result<PathBuf> {
     Ok(RUNNING.into())
@@ -25,14 +25,16 @@ pub(super) fn running() -> anyhow::Result<PathBuf> {
     path()
 }
 
-/// The program for a daemon, which may outlive the file that it was started from. The caller holds the daemon's lock.
+/// Returns the program for a daemon, which may outlive the file that it was started from. The
+/// caller holds the daemon's lock.
 #[cfg(target_os = "linux")]
 #[expect(clippy::unnecessary_wraps, reason = "copying fails elsewhere")]
 pub(super) fn kept(_blackboard: &Path) -> anyhow::Result<PathBuf> {
     Ok(RUNNING.into())
 }
 
-/// Without a name for the running file a copy is kept beside the blackboard. The next daemon replaces it.
+/// Copies the program beside the blackboard, since the running file has no name of its own here.
+/// The next daemon replaces the copy.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn kept(blackboard: &Path) -> anyhow::Result<PathBuf> {
     let (copy, new) = (
@@ -44,7 +46,7 @@ pub(super) fn kept(blackboard: &Path) -> anyhow::Result<PathBuf> {
     Ok(copy)
 }
 
-/// Where this program was started from.
+/// Returns the path that this program was started from.
 pub(super) fn path() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("the path of this program is not known")
 }

@@ -1,4 +1,5 @@
-//! Other settings without another daemon: read and checked as a whole, and applied or refused as a whole.
+//! Reloads the settings without a restart: they are read and checked as a whole, and applied or
+//! refused as a whole.
 
 use std::fmt::Display;
 use std::io::IsTerminal as _;
@@ -20,23 +21,23 @@ use crate::event::body;
 use crate::event::body::ChangedSetting;
 use crate::sanitize::cap;
 
-/// How often the files are looked at, and for how long their content must have stayed the same.
+/// Interval between checks of the files, and the time for which their content must be stable.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
 
-/// Characters of a setting's value that an event holds.
+/// Maximum number of characters of a setting's value in an event.
 const VALUE_CAP: usize = 300;
 
-/// What ends the daemon's wait.
+/// Reason for which the daemon's wait ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
     Stop,
-    /// The terminal that it was started in is gone, and with it whoever could stop it there.
+    /// The terminal that it was started in is gone, and with it anybody who could stop it there.
     Terminal,
     /// SIGHUP.
     Hangup,
-    /// Somebody wrote on the blackboard: perhaps a request.
+    /// Somebody wrote to the blackboard: perhaps a reload request.
     Wake,
-    /// The time for a look at the files.
+    /// It is time to check the files.
     Look,
 }
 
@@ -63,7 +64,7 @@ impl Calls {
             biased;
             () = stop.cancelled() => Call::Stop,
             _ = self.hangups.recv() => {
-                // One that was hung up is none any more.
+                // After a hangup, stdin is no longer a terminal.
                 if self.had_terminal && !std::io::stdin().is_terminal() { Call::Terminal } else { Call::Hangup }
             }
             () = wake.notified() => Call::Wake,
@@ -73,29 +74,29 @@ impl Calls {
 }
 
 closed_enum! {
-    /// Who wanted the files read again.
+    /// Cause of a reload.
     "cause" Cause {
-        /// They changed. What drops a safeguard is not applied.
+        /// The files changed. Changes that drop a safeguard are not applied.
         Noticed = "noticed",
         Signal = "signal",
         Request = "request",
     }
 }
 
-/// Why the files are read again.
+/// Instruction to read the files again.
 #[derive(Debug, Clone)]
 pub(super) struct Order {
     pub(super) cause: Cause,
-    /// The event of `remand reload`.
+    /// Id of the `remand reload` event.
     pub(super) request: Option<i64>,
-    /// The fingerprint of what was seen to be stable.
+    /// Fingerprint of the content that was seen to be stable.
     pub(super) stable: Option<String>,
 }
 
-/// What comes of it.
+/// Result of a reload.
 pub(super) enum Reload {
     Applied(Box<Applied>),
-    /// The old settings stay in force. The fingerprint of what was refused, where it is known.
+    /// The old settings stay in force. Contains the fingerprint of the refused content, if known.
     Refused(Option<String>),
     /// The files changed while they were read.
     Unstable,
@@ -108,7 +109,8 @@ pub(super) struct Applied {
     pub(super) request: Option<i64>,
 }
 
-/// Loads and checks the files. Nothing is in force before the caller says so; a refusal is recorded here.
+/// Loads and checks the files. Records a refusal; accepted settings come into force only through
+/// the caller.
 pub(super) async fn reload(
     daemon: &Daemon,
     old: &Loaded,
@@ -127,24 +129,19 @@ pub(super) async fn reload(
         .into_iter()
         .map(|project| project.project_id.to_string())
         .collect();
+    let invalid = |error: &anyhow::Error| Refusal {
+        kind: ChangedKind::Invalid,
+        reason: (files.words)(error),
+        hash: hash.clone(),
+    };
     let loaded = match sources.special() {
         Some(name) => Err(anyhow::anyhow!("{name} is not a regular file")),
         None => (files.load)(),
     };
-    let loaded = loaded.and_then(|new| {
-        is_still_there(old, &new)?;
-        Ok(new)
-    });
+    let loaded = loaded.and_then(|new| is_still_there(old, &new).map(|()| new));
     let new = match loaded {
         Ok(new) => new,
-        Err(error) => {
-            let refusal = Refusal {
-                kind: ChangedKind::Invalid,
-                reason: (files.words)(&error),
-                hash,
-            };
-            return refuse(daemon, &order, refusal).await;
-        }
+        Err(error) => return refuse(daemon, &order, invalid(&error)).await,
     };
     if order
         .stable
@@ -155,31 +152,19 @@ pub(super) async fn reload(
     }
     let weaker = config::weaker(old, &new, &projects);
     if order.cause == Cause::Noticed && !weaker.is_empty() {
-        let reason = format!("{}: `remand reload` applies it", joined(&weaker));
-        return refuse(
-            daemon,
-            &order,
-            Refusal {
-                kind: ChangedKind::NeedsReload,
-                reason,
-                hash,
-            },
-        )
-        .await;
+        let refusal = Refusal {
+            kind: ChangedKind::NeedsReload,
+            reason: format!("{}: `remand reload` applies it", joined(&weaker)),
+            hash,
+        };
+        return refuse(daemon, &order, refusal).await;
     }
     let kept = kept(old, &new);
     let mut next = new.clone();
     next.blackboard.clone_from(&old.blackboard);
     let assembled = match daemon.again(&next) {
         Ok(assembled) => assembled,
-        Err(error) => {
-            let refusal = Refusal {
-                kind: ChangedKind::Invalid,
-                reason: (files.words)(&error),
-                hash,
-            };
-            return refuse(daemon, &order, refusal).await;
-        }
+        Err(error) => return refuse(daemon, &order, invalid(&error)).await,
     };
     let event = applied(old, &next, &kept, &weaker, &order);
     if let Err(why) = assembled.dispatch.settings.sandbox.way().await {
@@ -241,7 +226,7 @@ struct Refusal {
     hash: String,
 }
 
-/// The old settings stay in force, and everybody can see that.
+/// Keeps the old settings in force and records the refusal for everybody to see.
 async fn refuse(daemon: &Daemon, order: &Order, refusal: Refusal) -> bb::Result<Reload> {
     let Refusal { kind, reason, hash } = refusal;
     tracing::error!("the settings as they are now are refused, the old ones hold:\n{reason}");
@@ -287,7 +272,8 @@ fn joined(all: &[impl Display]) -> String {
         .join("; ")
 }
 
-/// A file that is gone is no wish for the defaults, by which no agent, no gate and no forbidden path would be left.
+/// Fails if the config file is gone. That is not a request for the defaults, which would leave no
+/// agent, no gate and no forbidden path.
 fn is_still_there(old: &Loaded, new: &Loaded) -> anyhow::Result<()> {
     match (&old.file, &new.file) {
         (Some(file), None) => anyhow::bail!(
@@ -298,7 +284,7 @@ fn is_still_there(old: &Loaded, new: &Loaded) -> anyhow::Result<()> {
     }
 }
 
-/// What differs and can't be changed while it runs.
+/// Returns the keys of settings that differ and cannot be changed while the daemon runs.
 fn kept(old: &Loaded, new: &Loaded) -> Vec<&'static str> {
     let differs = [
         ("blackboard", old.blackboard != new.blackboard),

@@ -1,5 +1,5 @@
-//! Whoever started the daemon and watches over it (systemd): told when it is ready, what it does, that it still works.
-//! Nobody there is fine; nothing here ever stands in the way of the work.
+//! Notifies the supervisor that started the daemon (systemd): when the daemon is ready, what it
+//! does, and that it still works. Works without one, and never blocks the work.
 
 use std::io;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -14,7 +14,7 @@ use crate::blackboard::{self as bb, Conn, Db};
 use crate::clock::{self, Time};
 use crate::config::Supervision;
 
-/// What is told, in the words of sd_notify(3).
+/// Notification, as defined in sd_notify(3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum News {
     Ready,
@@ -27,15 +27,15 @@ pub(super) enum News {
 
 pub(super) struct Supervisor {
     way: Option<(UnixDatagram, SocketAddr)>,
-    /// How often it wants to hear that we are alive.
+    /// Maximum time between two signs of life.
     watchdog: Option<Duration>,
 }
 
-/// What shows that the daemon works.
+/// Evidence that the daemon works.
 pub(super) struct Pulse {
     pub(super) db: Db,
     pub(super) wake_heartbeat: Arc<Notify>,
-    /// How many passes of the heartbeat ended well.
+    /// Number of heartbeat passes that succeeded.
     pub(super) beats: watch::Receiver<u64>,
 }
 
@@ -64,13 +64,13 @@ impl Supervisor {
         };
         let what = match news {
             News::Ready => "READY=1".to_owned(),
-            // systemd tells by the time which reload a READY=1 that follows belongs to.
+            // systemd uses the time to match the READY=1 that follows to its reload.
             News::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}", clock::monotonic_usec()),
             News::Stopping => "STOPPING=1".to_owned(),
             News::Alive => "WATCHDOG=1".to_owned(),
             News::Status => String::new(),
         };
-        // One line, whatever is in it.
+        // Always a single line.
         let status: String = status
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
@@ -83,7 +83,7 @@ impl Supervisor {
         }
     }
 
-    /// Keeps the status line as the work is: each pass of the heartbeat follows a commit.
+    /// Keeps the status line up to date. Each pass of the heartbeat follows a commit.
     pub(super) async fn show_work(
         &self,
         db: Db,
@@ -93,7 +93,7 @@ impl Supervisor {
     ) {
         let work = async {
             while beats.changed().await.is_ok() {
-                // What can't be read now is read after the next pass.
+                // If the read fails, it is repeated after the next pass.
                 if let Ok(now) = db.read(status).await
                     && now != shown
                 {
@@ -107,15 +107,15 @@ impl Supervisor {
         }
     }
 
-    /// Says that the daemon is alive as often as is wanted, and only if it is: each time the heartbeat made a pass since it was
-    /// asked for, and the blackboard took a write.
+    /// Sends signs of life as often as required, but only while the daemon works: before each one,
+    /// the heartbeat must make a new pass and the blackboard must accept a write.
     pub(super) async fn keep_alive(
         &self,
         mut pulse: Pulse,
         recorded: Arc<Recorded>,
         stop: CancellationToken,
     ) {
-        // Three times in the time that it waits: one that is late does no harm.
+        // Three times per limit, so that a late one does no harm.
         let Some(every) = self.watchdog.map(|limit| limit / 3) else {
             return;
         };
@@ -132,7 +132,7 @@ impl Supervisor {
                     tokio::pin!(felt);
                     tokio::select! {
                         status = &mut felt => status,
-                        // Still waited for: a write that is queued again and again would only add to the silence.
+                        // Keep waiting: queueing the write again would only prolong the silence.
                         () = silence.note_after(every * 2) => felt.await,
                     }
                 };
@@ -145,7 +145,7 @@ impl Supervisor {
     }
 }
 
-/// Writes down that no sign of life can be given, before the watchdog ends this process without another word.
+/// Records that no sign of life can be given, before the watchdog ends this process silently.
 struct Silence<'a> {
     recorded: &'a Recorded,
     heard_at: Time,
@@ -153,7 +153,7 @@ struct Silence<'a> {
 }
 
 impl Silence<'_> {
-    /// Returns once it has noted the silence.
+    /// Waits, records the silence, then returns.
     async fn note_after(&mut self, wait: Duration) {
         tokio::time::sleep(wait).await;
         if !self.is_silent {
@@ -172,12 +172,12 @@ impl Silence<'_> {
 }
 
 impl Pulse {
-    /// What the daemon does, if it works.
+    /// Returns the status line if the daemon works.
     async fn felt(&mut self) -> Option<String> {
         self.beats.mark_unchanged();
         self.wake_heartbeat.notify_one();
         self.beats.changed().await.ok()?;
-        // A write, though of nothing: readers are let in beside a lock that keeps every writer out.
+        // A write that changes nothing: reads succeed even under a lock that blocks all writers.
         let felt = self.db.write("pulse", status).await;
         felt.map_err(
             |error| tracing::error!(error = ?error, "the blackboard does not answer: no sign of life is given"),
@@ -186,7 +186,7 @@ impl Pulse {
     }
 }
 
-/// One line for `systemctl status`.
+/// Returns one line for `systemctl status`.
 pub(super) fn status(conn: &Conn) -> bb::Result<String> {
     let at_work = match bb::claimed_items(conn)? {
         0 => "nothing to do now".to_owned(),

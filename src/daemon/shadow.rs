@@ -1,4 +1,4 @@
-//! What the settings say of shadow: who may put it in force, and whether the daemon has read it.
+//! Shadow settings: who may put them in force, and whether the daemon has read them.
 
 use super::{Daemon, lock};
 use crate::blackboard as bb;
@@ -7,7 +7,8 @@ use crate::clock;
 use crate::config::Loaded;
 
 impl Daemon {
-    /// What the configuration says of shadow and of the number of fixes holds before anything runs.
+    /// Applies the configured shadow mode and maximum number of fixes of each project, before
+    /// anything runs.
     pub(super) async fn set_shadows(&self) -> bb::Result<()> {
         for project in self.db().read(bb::list_projects).await? {
             let (id, shadow) = (
@@ -33,8 +34,9 @@ impl Daemon {
         Ok(())
     }
 
-    /// For what runs beside a daemon: as long as there is one, what it has read is in force. A file that is being
-    /// edited would otherwise release what the daemon keeps in shadow.
+    /// Calls `set_shadows`, unless a daemon is running: then the settings that the daemon has read
+    /// stay in force. Otherwise a file that is being edited could release changes that the daemon
+    /// keeps in shadow.
     pub(super) async fn set_shadows_if_alone(&self, loaded: &Loaded) -> bb::Result<()> {
         match lock::holder(&loaded.blackboard) {
             Some(pid) => {
@@ -45,8 +47,8 @@ impl Daemon {
         }
     }
 
-    /// For what runs beside a daemon or alone: what waited for other settings is looked at by those that were just read,
-    /// unless a daemon has to put them in force first.
+    /// Resumes changes that were held for other settings, unless a daemon is running, which must
+    /// put the new settings in force first.
     pub(super) async fn resume_if_alone(&self, loaded: &Loaded) -> bb::Result<()> {
         if lock::holder(&loaded.blackboard).is_some() {
             return Ok(());
@@ -60,7 +62,7 @@ impl Daemon {
     }
 }
 
-/// What the settings say of a project's shadow, and the daemon that runs has not read.
+/// Shadow setting of a project that the running daemon has not read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnreadShadow {
     pub(crate) shadow: Shadow,
@@ -68,7 +70,7 @@ pub(crate) struct UnreadShadow {
 }
 
 impl UnreadShadow {
-    /// None: what is in force is what the settings say, or no daemon runs, and the next one reads them.
+    /// Returns `None` if the setting is in force, or if no daemon runs: the next one reads it.
     pub(crate) fn of(loaded: &Loaded, project: &ProjectId, in_force: Shadow) -> Option<Self> {
         let shadow = loaded.project(project.as_str()).shadow;
         if shadow == in_force {

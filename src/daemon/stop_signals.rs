@@ -1,4 +1,4 @@
-//! The signals that stop the program.
+//! Signals that stop the program.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 /// Listens for signals until it is dropped.
 pub(super) struct StopSignals {
     stop: CancellationToken,
-    /// Aborted when it is dropped.
+    /// Aborted on drop.
     _listener: JoinSet<()>,
 }
 
@@ -32,7 +32,8 @@ impl StopSignals {
         })
     }
 
-    /// Cancelled by the first signal. A second one ends the program at once: the shims end the agents.
+    /// Returns the token that the first signal cancels. A second signal ends the program
+    /// immediately; the shims then end the agents.
     pub(super) fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }

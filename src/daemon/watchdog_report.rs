@@ -1,5 +1,5 @@
-//! Reports that the daemon before this one was ended by the watchdog. Its agents were ended with it, which nothing else
-//! would tell a person.
+//! Reports that the previous daemon was ended by the watchdog. Its agents were ended with it, which
+//! nothing else would report.
 
 use super::Record;
 use crate::blackboard::{self as bb, Db};
@@ -7,7 +7,8 @@ use crate::clock;
 use crate::event::{NewEvent, TargetType, body};
 use crate::work::Run;
 
-/// Before anything is recovered: the runs without an end are those that were cut.
+/// Reports the end of the previous daemon. Must run before anything is recovered: until then, the
+/// runs without an end are those that were interrupted.
 pub(super) async fn report(db: &Db, left_over: Option<Record>) -> anyhow::Result<()> {
     let Some((record, since)) =
         left_over.and_then(|record| record.silent_since.map(|since| (record, since)))
@@ -34,7 +35,8 @@ pub(super) async fn report(db: &Db, left_over: Option<Record>) -> anyhow::Result
     Ok(())
 }
 
-/// One for each run that was cut, about its change; with none at work one about the blackboard.
+/// Returns one event per interrupted run, about its change, or one event about the blackboard if
+/// nothing was running.
 fn events(runs: &[Run], body: &body::DaemonEnded) -> Vec<NewEvent> {
     let pid = body.pid;
     let ended =

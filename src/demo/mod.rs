@@ -1,7 +1,10 @@
-//! The stage of `remand demo`: a throw-away remote with three pull requests on a stand-in for GitHub, a clone of it, agents
-//! that are scripts, a person who is one too, and a configuration. What plays on it is the daemon's own code.
+//! Environment of `remand demo`: a temporary remote with three pull requests on a fake GitHub, a
+//! clone of it, scripted agents, a scripted person, and a configuration. The code that runs in it
+//! is the daemon's own.
 
+mod command;
 mod git;
+mod github_users;
 mod scripted_person;
 mod transcript;
 
@@ -16,37 +19,37 @@ use crate::blackboard::{self as bb, Project, SyncDb};
 use crate::change::{Change, ProjectId, State};
 use crate::clock;
 use crate::config::{self, ConfigLocation, Loaded};
-use crate::fake_github::People;
 use git::Git;
+use github_users::GithubUsers;
 
 pub(crate) use scripted_person::Grace;
 pub(crate) use transcript::Remark;
 
-/// `owner/name` on the stand-in for GitHub.
+/// Repository on the fake GitHub, as `owner/name`.
 pub(crate) const REPO: &str = "ada/calc";
-/// Who is logged in there: remand speaks in this name.
+/// User that is logged in there: remand posts under this name.
 pub(crate) const ME: &str = "ada";
-/// Whose pull requests they are.
+/// Author of the pull requests.
 const AUTHOR: &str = "coder";
 
-/// A pull request of the demo, and how it has to end.
+/// Pull request of the demo, with its expected end.
 pub(crate) struct Part {
     pub(crate) number: i64,
     pub(crate) branch: &'static str,
     pub(crate) title: &'static str,
     pub(crate) ends: Ends,
-    /// What is planted on its branch.
+    /// Files on its branch: names and contents.
     files: &'static [(&'static str, &'static str)],
 }
 
-/// How often it was fixed, and then:
+/// Expected end of a pull request, with the number of its fixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// our own review passed it.
+    /// remand's own review passed.
     Passed(i64),
-    /// a person approved it.
+    /// A person approved it.
     Approved(i64),
-    /// it was handed to a person.
+    /// It was escalated to a person.
     Escalated(i64),
 }
 
@@ -87,31 +90,31 @@ pub(crate) const PARTS: [Part; 3] = [
 ];
 
 impl Part {
-    /// Whether a change ended, and if so, whether as it should.
+    /// Returns `None` until a change has ended, then whether it ended as expected.
     pub(crate) fn ended(&self, change: &Change) -> Option<bool> {
         let fixes = change.budget.total_fixes;
         match (change.state, self.ends) {
             (State::Escalated, ends) => Some(ends == Ends::Escalated(fixes)),
             (State::Approved, ends) => Some(ends == Ends::Approved(fixes)),
-            // There Grace is still to come.
+            // With `Ends::Approved`, the review by Grace is still to come.
             (state, Ends::Passed(n)) if state.is_approved() => Some(fixes == n),
             (_, _) => None,
         }
     }
 }
 
-/// The stage, set.
+/// Environment of the demo, ready to run.
 pub(crate) struct Stage {
     pub(crate) loaded: Loaded,
     pub(crate) project: Project,
-    /// The bare repository that is pushed to.
+    /// Bare repository that is pushed to.
     pub(crate) remote: PathBuf,
-    people: People,
+    github_users: GithubUsers,
     git: Git,
 }
 
 impl Stage {
-    /// Sets the stage in an empty folder.
+    /// Creates the environment in an empty directory.
     pub(crate) async fn set(folder: &Path) -> anyhow::Result<Self> {
         let (checkout, remote, forge) = (
             folder.join("calc"),
@@ -121,6 +124,7 @@ impl Stage {
         let git = Git {
             home: folder.join("home"),
         };
+        let program = std::env::current_exe().context("the path of this program is not known")?;
         let (agents, evaluators) = (folder.join("agents"), folder.join("evaluators"));
         for made in [&git.home, &checkout, &remote, &agents, &evaluators] {
             fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
@@ -133,7 +137,7 @@ impl Stage {
         )?;
         write(
             &folder.join("config.toml"),
-            &configuration(&agents, &forge)?,
+            &configuration(&program, &agents, &forge),
         )?;
         let heads = plant(&git, &checkout, &remote).await?;
         write(&forge, &open_pulls(&remote, &heads).to_string())?;
@@ -143,17 +147,16 @@ impl Stage {
         };
         let loaded = config::load(&place)?;
         let project = enter(&loaded, &checkout, &remote)?;
-        let people = People::new(forge, config::agent_environment(&[]));
         Ok(Self {
             loaded,
             project,
             remote,
-            people,
+            github_users: GithubUsers::new(program, forge),
             git,
         })
     }
 
-    /// The commits of a pull request as the remote has them, newest first.
+    /// Returns the commits of a pull request on the remote, newest first.
     pub(crate) async fn pushed(&self, part: &Part) -> anyhow::Result<Vec<String>> {
         let range = format!("main..{}", part.branch);
         let log = self
@@ -164,7 +167,8 @@ impl Stage {
     }
 }
 
-/// The remote with a branch for each part, and a clone of it on `main`; where the branches are comes back, `main` first.
+/// Creates the remote with a branch for each part, and a clone of it on `main`. Returns the heads
+/// of the branches, `main` first.
 async fn plant(git: &Git, checkout: &Path, remote: &Path) -> anyhow::Result<Vec<String>> {
     let url = remote.display().to_string();
     git.call(
@@ -205,7 +209,7 @@ async fn plant(git: &Git, checkout: &Path, remote: &Path) -> anyhow::Result<Vec<
     Ok(heads)
 }
 
-/// The stand-in's file, as `src/forge/state.rs` has it.
+/// Returns the state file of the fake GitHub: see `crates/fake-github/src/state.rs`.
 fn open_pulls(remote: &Path, heads: &[String]) -> serde_json::Value {
     let (main, heads) = heads
         .split_first()
@@ -234,7 +238,7 @@ fn open_pulls(remote: &Path, heads: &[String]) -> serde_json::Value {
     })
 }
 
-/// What `remand project add` writes.
+/// Adds the project, with the same row that `remand project add` writes.
 fn enter(loaded: &Loaded, checkout: &Path, remote: &Path) -> anyhow::Result<Project> {
     let checkout = checkout.canonicalize()?;
     let now = clock::now();
@@ -247,15 +251,13 @@ fn enter(loaded: &Loaded, checkout: &Path, remote: &Path) -> anyhow::Result<Proj
         default_branch: "main".into(),
         created_at: now,
     };
-    SyncDb::open(&loaded.blackboard, now)?
-        .write("demo", |conn| bb::insert_project(conn, &project))?;
-    Ok(project)
+    Ok(SyncDb::open(&loaded.blackboard, now)?
+        .write("demo", |conn| bb::insert_project(conn, &project))?)
 }
 
-fn configuration(agents: &Path, forge: &Path) -> anyhow::Result<String> {
-    let program = std::env::current_exe().context("the path of this program is not known")?;
+fn configuration(program: &Path, agents: &Path, forge: &Path) -> String {
     let text = |path: &Path| toml::Value::from(path.display().to_string()).to_string();
-    Ok(format!(
+    format!(
         "agent = \"fixer\"\nreview_agent = \"reviewer\"\ngates = [[\"sh\", \"test.sh\"]]\nred_base = \"ignore\"\n\n\
          [github]\n# In the place of the real one, so that all of it stays on this machine.\n\
          gh = [{}, \"__gh\", {}]\n\n\
@@ -263,11 +265,11 @@ fn configuration(agents: &Path, forge: &Path) -> anyhow::Result<String> {
          [sandbox]\n# The agents of this demo are its own scripts.\nkind = \"off\"\n\n\
          [agents.fixer]\nkind = \"command\"\ncommand = [\"sh\", {}]\n\n\
          [agents.reviewer]\nkind = \"command\"\ncommand = [\"sh\", {}]\n",
-        text(&program),
+        text(program),
         text(forge),
         text(&agents.join("fixer.sh")),
         text(&agents.join("reviewer.sh")),
-    ))
+    )
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {

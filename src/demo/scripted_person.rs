@@ -1,4 +1,4 @@
-//! The person of the demo: she finds what the reviewer passed over, and approves once it is mended.
+//! Scripted person of the demo: finds what the reviewer missed, and approves once it is fixed.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::change::{Change, State};
 
 pub(super) const LOGIN: &str = "grace";
 
-/// How far she is.
+/// Progress of the scripted person.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grace {
     #[default]
@@ -17,12 +17,13 @@ pub(crate) enum Grace {
 }
 
 impl Grace {
-    /// The pull request that she looks at.
+    /// Returns the pull request that Grace reviews.
     pub(crate) fn part() -> Option<&'static Part> {
         PARTS.iter().find(|part| part.branch == "greeting")
     }
 
-    /// Speaks if it is her turn: when the review has passed, and when she is asked again.
+    /// Posts a review on Grace's turn: when remand's review has passed, and when she is asked
+    /// again.
     pub(crate) async fn look(&mut self, stage: &Stage, change: &Change) -> anyhow::Result<()> {
         let (Some(part), State::ReadyForHumanReview) = (Self::part(), change.state) else {
             return Ok(());
@@ -38,7 +39,7 @@ impl Grace {
                 })
             }
             Self::AskedForMore => {
-                let seen = stage.people.look(LOGIN, &pull).await?;
+                let seen = stage.github_users.get(LOGIN, &pull).await?;
                 let asked = seen
                     .get("requested_reviewers")
                     .and_then(|list| list.as_array())
@@ -56,8 +57,8 @@ impl Grace {
             Self::Approved => return Ok(()),
         };
         stage
-            .people
-            .say(LOGIN, &format!("{pull}/reviews"), &review)
+            .github_users
+            .post(LOGIN, &format!("{pull}/reviews"), &review)
             .await?;
         Ok(())
     }

@@ -1,22 +1,22 @@
-//! What stands on a pull request at the end, as anybody would read it there.
+//! Contents of a pull request at the end, as anybody would read them there.
 
 use serde_json::Value;
 
 use super::{ME, Part, REPO, Stage};
 
-/// One thing that was said.
+/// Review or comment on a pull request.
 pub(crate) struct Remark {
     pub(crate) by: String,
-    /// What it was: `requested changes`, `commented`, …
+    /// Kind of remark: `requested changes`, `commented`, …
     pub(crate) how: &'static str,
-    /// The file and line that it is about.
+    /// File and line that it is about.
     pub(crate) place: Option<String>,
-    /// The line of it that tells most.
+    /// Most informative line of its text.
     pub(crate) text: String,
 }
 
 impl Stage {
-    /// Oldest first; an inline comment stands with the review that it came with.
+    /// Returns the remarks on a pull request, oldest first, inline comments with their review.
     pub(crate) async fn said_on(&self, part: &Part) -> anyhow::Result<Vec<Remark>> {
         let n = part.number;
         let reviews = self.list(&format!("pulls/{n}/reviews")).await?;
@@ -34,7 +34,7 @@ impl Stage {
             {
                 said.place = inline.place;
                 if said.text.is_empty() {
-                    // An answer is wrapped into a review without words.
+                    // A reply is wrapped into a review without text.
                     (said.by, said.text) = (inline.by, inline.text);
                     said.how = if inline.how == "answered" {
                         inline.how
@@ -57,8 +57,8 @@ impl Stage {
 
     async fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
         let list = self
-            .people
-            .look(ME, &format!("repos/{REPO}/{path}?per_page=100"))
+            .github_users
+            .get(ME, &format!("repos/{REPO}/{path}?per_page=100"))
             .await?;
         Ok(list.as_array().cloned().unwrap_or_default())
     }
@@ -95,7 +95,7 @@ fn said(one: &Value) -> Remark {
     }
 }
 
-/// The first line, or the one after our own heading.
+/// Returns the first line, or the one after remand's own heading.
 fn telling(text: &str) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines

@@ -1,5 +1,5 @@
-//! The commit of a fix: what is left over is committed, and what came of the run is judged by the net diff. What is
-//! not used is written down first, then kept aside, then taken off the branch.
+//! The commit of a fix: uncommitted changes are committed, and the result of the run is judged by the net diff. A
+//! rejected result is recorded first, then kept aside, then removed from the branch.
 
 use std::path::{Path, PathBuf};
 
@@ -10,19 +10,19 @@ use crate::blackboard as bb;
 use crate::clock;
 use crate::dispatch::prompts::prompt_parts::Remaining;
 use crate::dispatch::run::moved_branches::restore_branches;
-use crate::dispatch::worktree::preflight::{named, short};
-use crate::event::body;
-use crate::event::{NewEvent, TargetType};
+use crate::dispatch::worktree::preflight::named;
+use crate::event::{NewEvent, TargetType, body};
 use crate::failpoint::crash_point;
-use crate::git::{GitError, HeadAt, RestorePoint, only_prose_about_review};
+use crate::git::{GitError, HeadAt, only_prose_about_review};
 use crate::proposal::{Decision, Escalation, decision};
 use crate::review_text::{FindingAnswer, Stance, read_answers};
+use crate::text::short_sha;
 use crate::work::{GateResult, Run};
 
-/// Of a diff that only has to be judged, not shown.
+/// Maximum bytes of a diff that is only judged, not shown.
 const DIFF_CAP: usize = 1024 * 1024;
 
-/// Where a fix began and where it led.
+/// Start and last run of a fix.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span<'a> {
     /// The head before the first run whose work counts.
@@ -31,17 +31,13 @@ pub(super) struct Span<'a> {
 }
 
 impl Task {
-    /// Commits the rest and records where it led, or refuses the run's work with the reason.
+    /// Commits the remaining changes and records the new head, or refuses the run's work with the reason.
     pub(super) async fn commit(&self, span: Span<'_>, runs: &[Run]) -> Result<(), Interrupt> {
         self.go_on()?;
         let place = self.place()?;
         let run = span.run;
-        // A git of ours that was killed in the middle of this commit left its locks.
-        let to = RestorePoint {
-            head_at: self.head_at(),
-            head_before: &run.head_before,
-            run: run.run_id.as_str(),
-        };
+        // A git process of ours that was killed during this commit left its locks.
+        let to = self.restore_point(&run.head_before, run);
         self.git.unblock(&place, to).await?;
         let now = self.git.look(&place).await?;
         if !self.head_at().fits(now.branch.as_deref()) {
@@ -53,27 +49,19 @@ impl Task {
             return self.refuse(span, reason).await;
         }
         let Some(head) = now.head else {
-            return self
-                .refuse(
-                    span,
-                    format!("the agent deleted the branch {}", self.change.branch),
-                )
-                .await;
+            let reason = format!("the agent deleted the branch {}", self.change.branch);
+            return self.refuse(span, reason).await;
         };
         if !self
             .git
             .is_ancestor(&place, &run.head_before, &head)
             .await?
         {
-            return self
-                .refuse(
-                    span,
-                    format!(
-                        "the agent rewrote the branch: {} is gone from it",
-                        short(&run.head_before)
-                    ),
-                )
-                .await;
+            let reason = format!(
+                "the agent rewrote the branch: {} is gone from it",
+                short_sha(&run.head_before)
+            );
+            return self.refuse(span, reason).await;
         }
         if let Some(reason) = self.oversize_rest(&place).await? {
             return self.refuse(span, reason).await;
@@ -83,12 +71,8 @@ impl Task {
         match self.git.commit_rest(&place, self.head_at(), &message).await {
             Ok(_) => {}
             Err(error @ (GitError::NotOnBranch { .. } | GitError::Unfinished { .. })) => {
-                return self
-                    .refuse(
-                        span,
-                        format!("the agent left the worktree unfinished: {error}"),
-                    )
-                    .await;
+                let reason = format!("the agent left the worktree unfinished: {error}");
+                return self.refuse(span, reason).await;
             }
             Err(error) => return Err(error.into()),
         }
@@ -99,18 +83,14 @@ impl Task {
         let left = self.git.status(&place).await?;
         if !left.is_clean() {
             let paths: Vec<String> = left.changed.into_iter().chain(left.untracked).collect();
-            return self
-                .refuse(
-                    span,
-                    format!("what the agent left can't be committed: {}", named(&paths)),
-                )
-                .await;
+            let reason = format!("what the agent left can't be committed: {}", named(&paths));
+            return self.refuse(span, reason).await;
         }
         let head_after = after.head.unwrap_or_default();
         if let Some(reason) = self.oversize(&place, span, &head_after).await? {
             return self.refuse(span, reason).await;
         }
-        // With more to be told, the runs are judged together, before the gates.
+        // If more feedback follows, the runs are judged together, before the gates.
         if self.remaining(runs).await? == Remaining::Nothing
             && let Some(reason) = self.is_no_fix(&place, span, runs, &head_after).await?
         {
@@ -124,7 +104,8 @@ impl Task {
         Ok(())
     }
 
-    /// A fix is a changed tree, not the agent's word; prose about the review is none.
+    /// Returns a reason if the result is not a fix: a fix has to change the tree, and not only in prose about the
+    /// review. The agent's claim does not count.
     pub(super) async fn is_no_fix(
         &self,
         place: &crate::git::Place,
@@ -162,9 +143,8 @@ impl Task {
         if self.git.is_empty_tree(place, head_after).await? {
             return Ok(Some("the agent removed every file".to_owned()));
         }
-        let change_id = self.change.change_id.clone();
         let findings = self
-            .read(move |conn| bb::finding_list(conn, &change_id))
+            .read_of(&self.change.change_id, bb::finding_list)
             .await?;
         let paths: Vec<String> = findings
             .into_iter()
@@ -180,7 +160,7 @@ impl Task {
         Ok(None)
     }
 
-    /// Writes down why a run's work is not used; `withdraw` does the rest, also after a crash.
+    /// Records why a run's work is not used; `withdraw` does the rest, also after a crash.
     pub(super) async fn refuse(&self, span: Span<'_>, reason: String) -> Result<(), Interrupt> {
         let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
         self.write("refuse", move |conn| {
@@ -190,22 +170,18 @@ impl Task {
         Ok(())
     }
 
-    /// Takes work that was refused off the branch, keeps it, and fails the item.
+    /// Removes refused work from the branch, keeps it aside, and fails the item.
     pub(super) async fn withdraw(&self, span: Span<'_>, reason: &str) -> Result<(), Interrupt> {
         let place = self.place()?;
         let there = self.pushed_from_here(&place, span.first).await;
         let reason = match &there {
             Some(sha) => format!(
                 "{reason}; and {} is on the remote already, pushed from this repository",
-                short(sha)
+                short_sha(sha)
             ),
             None => reason.to_owned(),
         };
-        let to = RestorePoint {
-            head_at: self.head_at(),
-            head_before: span.first,
-            run: span.run.run_id.as_str(),
-        };
+        let to = self.restore_point(span.first, span.run);
         crash_point!("git.withdraw.before");
         let restored = self.git.put_back(&place, to).await?;
         let branches = restore_branches(&self.git, &place, Path::new(&span.run.dir)).await?;
@@ -250,7 +226,7 @@ impl Task {
                     },
                     format!(
                         "the work of {run_id} is kept on refs/remand/wip/{run_id} ({})",
-                        short(&wip)
+                        short_sha(&wip)
                     ),
                 )
                 .on(TargetType::Run, &run_id);
@@ -269,7 +245,7 @@ impl Task {
                 bb::append(conn, &event, clock::now())?;
             }
             let failed = bb::fail(conn, &claim, &failure, clock::now())?;
-            // Found later, it would look like a person's answer.
+            // If it were found later, it would look like a person's answer.
             there.map_or(Ok(()), |sha| {
                 bb::move_head(conn, &failed.change_id, &sha, clock::now()).map(drop)
             })
@@ -278,7 +254,7 @@ impl Task {
         Ok(())
     }
 
-    /// What the agent answered for each finding.
+    /// Returns the agent's answer to each finding.
     pub(super) fn answers(&self, run: &Run) -> Vec<FindingAnswer> {
         agent::answer(&PathBuf::from(&run.dir))
             .map(|text| read_answers(&text))

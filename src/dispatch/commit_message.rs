@@ -1,15 +1,14 @@
-//! The message of a fix's commit: the number of the fix, and what became of each finding. What others wrote stands in it
-//! as plain text on indented lines, so that neither git nor the forge acts on it.
+//! The message of a fix's commit: the number of the fix, and the result for each finding. Text by others is quoted on
+//! indented lines, so that neither git nor the forge acts on it.
 
 use super::interrupt::Interrupt;
 use super::task::Task;
-use crate::blackboard as bb;
 use crate::change::ChangeId;
 use crate::dispatch::prompts::prompt_parts::was_told;
 use crate::dispatch::remote::reply_intents::NOT_TAKEN;
 use crate::review_text::Stance;
 use crate::work::{GateResult, ItemId, Run};
-use crate::{sanitize, secret_scan};
+use crate::{blackboard as bb, sanitize, secret_scan};
 
 /// Maximum number of findings that a message lists.
 const LISTED: usize = 30;
@@ -23,7 +22,7 @@ const REASON_CHARS: usize = 300;
 /// Maximum number of characters of a line, where its words are shorter.
 const WIDTH: usize = 72;
 
-/// What was asked for, and what the agent says it did about it.
+/// A piece of feedback, and the agent's answer to it.
 struct FixNote {
     place: String,
     text: String,
@@ -31,9 +30,9 @@ struct FixNote {
 }
 
 struct Message<'a> {
-    /// Which fix it is, counted over the life of the change.
+    /// Number of the fix, counted over the life of the change.
     number: i64,
-    /// Which commit of that fix it is, from 1.
+    /// Number of the commit within that fix, from 1.
     part: usize,
     pr_number: Option<i64>,
     change_id: &'a ChangeId,
@@ -68,7 +67,7 @@ impl Task {
         Ok(message.text())
     }
 
-    /// What a run was told, in the order in which it was said.
+    /// Returns the feedback that a run was given, in the order in which it was given.
     async fn told(&self, run: &Run) -> Result<Vec<FixNote>, Interrupt> {
         let (item, run_id) = (self.item.item_id.clone(), run.run_id.clone());
         let (rejections, coverage, undone) = self
@@ -184,7 +183,7 @@ impl FixNote {
     }
 }
 
-/// Text of somebody else's as one line that calls nobody, closes no issue, skips no checks, and hides nothing.
+/// Text by others as one line that mentions nobody, closes no issue, skips no checks, and hides nothing.
 fn harmless(text: &str, most: usize) -> String {
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || c.is_control())
@@ -200,7 +199,7 @@ fn harmless(text: &str, most: usize) -> String {
             '[' => out.push('('),
             ']' => out.push(')'),
             '*' if next == '*' => {}
-            // A mention, an issue, and the address of one: a keyword before these would close it.
+            // A mention, an issue, and its URL: a keyword before these would close it.
             '@' | '#' if next.is_alphanumeric() => out.extend([c, ' ']),
             '-' if out.to_ascii_lowercase().ends_with("gh") && next.is_ascii_digit() => {
                 out.push(' ');
@@ -215,7 +214,7 @@ fn harmless(text: &str, most: usize) -> String {
     }
 }
 
-/// Lines of words: the first begins with `first`, the others are indented.
+/// Wraps words into lines: the first starts with `first`, the others are indented.
 fn wrapped(text: &str, first: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();

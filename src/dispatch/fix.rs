@@ -1,5 +1,5 @@
-//! A fix, step by step. Each turn asks the blackboard how far it is and does the next step, so that going on after a
-//! crash is the same as going on.
+//! A fix, step by step. Each turn reads the progress from the blackboard and does the next step, so that continuing
+//! after a crash is the same as continuing.
 
 use super::commit::Span;
 use super::interrupt::Interrupt;
@@ -19,19 +19,19 @@ use crate::proposal::decision;
 use crate::review_text::Stance;
 use crate::work::{Ended, GateResult, Run};
 
-/// The next step of a fix, read off its last run whose work counts.
+/// The next step of a fix, derived from its last run whose work counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Step {
-    /// Nothing ran yet, or nothing of it counts.
+    /// Nothing ran yet, or no run counts.
     Begin,
-    /// A run has no end on the blackboard: it just ended, or a crash cut it.
+    /// A run has no end on the blackboard: it just ended, or a crash interrupted it.
     Conclude,
     Commit,
     Withdraw(String),
-    /// Not all feedback was told yet: another run goes on from this commit.
+    /// Not all feedback was given yet: another run continues from this commit.
     NextRun(String),
     Gates(String),
-    /// The gates were red: the agent gets to see why.
+    /// The gates were red: the agent gets their output.
     Again(String),
     Finish(String),
 }
@@ -129,7 +129,7 @@ impl Task {
         .await
     }
 
-    /// The next part of the feedback, on top of what the runs before committed.
+    /// Runs the agent on the next part of the feedback, on top of the earlier commits.
     async fn next_run(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
         crash_point!("next_run.before");
         let worktree = self.look().await?;
@@ -149,14 +149,14 @@ impl Task {
         self.run_fixer(&worktree, head, Purpose::Feedback).await
     }
 
-    /// Runs that are told in turn are judged together: a run that changed nothing is fine if another one did.
+    /// Runs that share the feedback are judged together: a run that changed nothing is fine if another one did.
     async fn changes_nothing(
         &self,
         span: Span<'_>,
         runs: &[Run],
         head: &str,
     ) -> Result<Option<String>, Interrupt> {
-        // A single run that was told everything was judged when it was committed, and so was what was replayed elsewhere.
+        // A single run that got all feedback was judged when it was committed, and so was a replayed one.
         let is_judged = runs.len() < 2 && self.coverage().await?.iter().all(Coverage::is_complete);
         if is_judged || span.run.rebased_onto.is_some() {
             return Ok(None);
@@ -164,7 +164,7 @@ impl Task {
         self.is_no_fix(&self.place()?, span, runs, head).await
     }
 
-    /// Red gates: once more, from the commit that failed them, until the rounds are used up.
+    /// Runs the agent again after red gates, from the commit that failed them, until the rounds are used up.
     async fn again(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
         let rounds = self.rules.max_gate_rounds;
         let given_up = if self.item_now().await?.gate_rounds > rounds {
@@ -242,17 +242,15 @@ impl Task {
             rest,
         };
         let claim = self.claim.clone();
-        let change = self
-            .write("finish_fix", move |conn| {
-                bb::finish_fix(conn, &claim, &done, clock::now())
-            })
-            .await?;
-        tracing::info!(item = %self.item.item_id, change = %change.change_id, state = %change.state, "fix finished");
+        self.write("finish_fix", move |conn| {
+            bb::finish_fix(conn, &claim, &done, clock::now())
+        })
+        .await?;
         Ok(())
     }
 }
 
-/// The command and what failed.
+/// The command and its failures.
 fn what_gates_said(run: &Run) -> String {
     let (command, output) = run
         .gate_output

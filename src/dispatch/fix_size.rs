@@ -1,5 +1,5 @@
-//! The size of a fix, judged before anything is done with it. Committing, showing, copying and testing a gigabyte would run
-//! each of these steps into its time limit, again and again.
+//! The size of a fix, checked before anything is done with it. Committing, showing, copying and testing a gigabyte
+//! would run each of these steps into its time limit, again and again.
 
 use super::commit::Span;
 use super::interrupt::Interrupt;
@@ -9,13 +9,13 @@ use crate::git::Place;
 use crate::remote::{Objection, Wrong};
 
 impl Task {
-    /// Why what the agent left uncommitted is too much to be committed, if it is. Nothing of it is read.
+    /// Returns the reason if the uncommitted changes are too large to be committed. Their contents are not read.
     pub(super) async fn oversize_rest(&self, place: &Place) -> Result<Option<String>, Interrupt> {
         let rest = self.git.uncommitted_size(place).await?;
         Ok(self.too_large(rest.files, rest.bytes))
     }
 
-    /// Why a committed fix is too large to be taken over, if it is. Only names and sizes are read.
+    /// Returns the reason if a committed fix is too large to be pushed. Only names and sizes are read.
     pub(super) async fn oversize(
         &self,
         place: &Place,
@@ -35,7 +35,7 @@ impl Task {
         let bytes = sizes
             .iter()
             .fold(0_u64, |sum, size| sum.saturating_add(*size));
-        // Commits on the way may carry what the last one has no more.
+        // Intermediate commits may contain files that the last one no longer has.
         let carried = self.git.new_objects_size(place, span.first, head).await?;
         Ok(self.too_large(files.len(), bytes.max(carried)))
     }

@@ -1,4 +1,4 @@
-//! Why work on an item ends before its end: each has its own way of being written down.
+//! Reasons why work on an item ends early: each is recorded in its own way.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,43 +13,43 @@ use crate::proposal::{Decision, Escalation, decision};
 
 pub(super) use crate::sanitize::chain;
 
-/// Not an error of the program: the way in which work on an item was cut short.
+/// Not an error of the program: the way in which work on an item was interrupted.
 #[derive(Debug)]
 pub(crate) enum Interrupt {
     /// A person is needed.
     Fail(Box<Escalation>),
-    /// A person took fixes of ours back: a person is needed.
+    /// A person reverted fixes of remand: a person has to decide.
     TakenBack(TakenBack),
-    /// The environment is in the way; again later.
+    /// A problem of the environment; tried again later.
     Hold {
         kind: HoldKind,
         reason: String,
         until: Option<Time>,
     },
-    /// The claim is over: somebody cancelled the item. Nothing may be written for it.
+    /// The claim has ended: somebody cancelled the item. Nothing may be written for it.
     Fenced,
-    /// The program is stopping: the item goes back, with its attempt.
+    /// The program is stopping: the item is returned, and the attempt does not count.
     Stopping,
-    /// Other settings came into force: the item goes back and is taken by those.
+    /// Other settings came into force: the item is returned and claimed again with those.
     Reloaded,
-    /// A person paused the change between two runs: the item goes back and waits for the end of the pause.
+    /// A person paused the change between two runs: the item is returned and waits for the end of the pause.
     Paused,
-    /// The blackboard itself can't be written: nothing can be recorded now, the item is given back later.
+    /// The blackboard itself cannot be written: nothing can be recorded now, and the item is returned later.
     Blackboard(BoardError),
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct TakenBack {
     pub(super) reason: String,
-    /// The intents to push what was taken back.
+    /// The intents to push the reverted commits.
     pub(super) pushes: Vec<String>,
-    /// Where the remote is since.
+    /// Head of the remote branch since then.
     pub(super) head: String,
 }
 
 impl TakenBack {
-    /// To be written together with the end of what it ends: an item that went on after only one of them would make the
-    /// fix again. The head is known with that: found later, it would look like a person's answer.
+    /// Written together with the end that it causes: an item that continued after only one of them would make the fix
+    /// again. The head is recorded with it: if it were found later, it would look like a person's answer.
     pub(super) fn write(&self, conn: &Conn, id: &ChangeId) -> Result<(), BoardError> {
         bb::stop_fixing(conn, id, &self.pushes, clock::now())?;
         bb::move_head(conn, id, &self.head, clock::now()).map(drop)
@@ -61,7 +61,21 @@ impl Interrupt {
         Escalation::new(reason, decision).into()
     }
 
-    /// In words, where there are any.
+    /// The end of an item, for the log.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Fail(_) => "failed",
+            Self::TakenBack(_) => "failed: its fixes were reverted",
+            Self::Hold { .. } => "held",
+            Self::Fenced => "its claim has ended, nothing was written",
+            Self::Stopping => "given back: the program stops",
+            Self::Reloaded => "given back: the settings changed",
+            Self::Paused => "given back: the change is paused",
+            Self::Blackboard(_) => "the end could not be written",
+        }
+    }
+
+    /// The reason as text, if there is one.
     pub(super) fn reason(&self) -> Option<String> {
         match self {
             Self::Fail(fail) => Some(fail.reason.clone()),
@@ -72,7 +86,7 @@ impl Interrupt {
         }
     }
 
-    /// For a kind of hold that goes to a person when it comes again and again.
+    /// A hold of a kind that is handed to a person when it is repeated.
     pub(super) fn hold_by(kind: HoldKind, reason: impl Into<String>) -> Self {
         Self::Hold {
             kind,
@@ -111,7 +125,7 @@ impl From<GitError> for Interrupt {
         match &error {
             GitError::TimedOut { .. } => Self::hold_by(HoldKind::GitLimit, chain(&error)),
             GitError::Locked { .. } => Self::hold_by(HoldKind::GitLock, chain(&error)),
-            // Whoever killed it (the kernel, out of memory) says nothing about the work.
+            // A process killed from outside (by the kernel, out of memory) proves nothing about the work.
             GitError::Killed { .. }
             | GitError::HalfMade { .. }
             | GitError::NoSpace { .. }

@@ -1,4 +1,4 @@
-//! Dispatch: claims items, one a slot, and runs them. It proposes nothing and judges no rejection; it meets the
+//! Dispatch: claims items, one per slot, and runs them. It proposes nothing and judges no rejection; it meets the
 //! heartbeat only on the blackboard.
 
 mod commit;
@@ -34,24 +34,24 @@ pub(crate) use settings::{DayBound, Limits, Settings};
 use run::slots::Slots;
 use task::Task;
 
-/// Looked at again after this long although nothing called: a holder that died without a word.
+/// Interval of checks without a wake-up: a holder may die silently.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The loop that runs items.
 pub(crate) struct Dispatch {
     pub(crate) db: Db,
     pub(crate) settings: Arc<Settings>,
-    /// The settings in force now: other ones than these once the configuration was reloaded.
+    /// The settings in force, which differ from `settings` once the configuration was reloaded.
     pub(crate) latest: watch::Receiver<Arc<Settings>>,
-    /// Who we are, as claims name us: boot id, pid, start time.
+    /// Identity of this process in claims: boot id, pid, start time.
     pub(crate) holder: String,
-    /// Something that others may want to look at was committed.
+    /// Notified after a commit that others may want to read.
     pub(crate) after: Arc<Notify>,
 }
 
 impl Dispatch {
-    /// Runs until `stop`; then takes nothing new, gives agents at work the grace, ends them and gives their items back.
-    /// `current` may be changed for one with other settings: what is claimed from then on goes by those.
+    /// Runs until `stop`; then claims nothing new, gives running agents the grace period, ends them and returns their
+    /// items. `current` may be replaced by one with other settings, which apply to later claims.
     pub(crate) async fn run(
         current: watch::Receiver<Arc<Self>>,
         wake: Arc<Notify>,
@@ -60,7 +60,7 @@ impl Dispatch {
         let mut slots = Slots::default();
         loop {
             let dispatch = Arc::clone(&current.borrow());
-            // Asked once a turn: a stop that comes after this must end the wait below.
+            // Read once per turn: a stop that comes after this must end the wait below.
             let stopping = stop.is_cancelled();
             dispatch.give_back_unwritten(&mut slots).await;
             if !stopping {
@@ -79,7 +79,7 @@ impl Dispatch {
         }
     }
 
-    /// Runs what is due until nothing is left, or `stop`. Returns how many items ran.
+    /// Runs due items until none are left, or `stop`. Returns the number of items that ran.
     pub(crate) async fn drain(self: &Arc<Self>, stop: &CancellationToken) -> usize {
         let mut slots = Slots::default();
         let mut ran = 0;
@@ -153,11 +153,11 @@ impl Dispatch {
             .await
     }
 
-    /// How long nothing can become due by itself.
+    /// Returns the time until something can become due by itself.
     async fn pause(&self) -> Duration {
         let next = self.db.read(bb::next_moment).await.ok().flatten();
         let until = next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now()));
-        // A moment that has come and was not acted on (a failing write, say) must not become a busy loop.
+        // A time that has passed without an effect (after a failed write, for example) must not become a busy loop.
         until.clamp(Duration::from_millis(20), LOOK_AGAIN)
     }
 }

@@ -14,7 +14,7 @@ use crate::git::Worktree;
 use crate::review_text::{Earlier, Entry, Reading, read, settle};
 use crate::work::{Ended, Run};
 
-/// What a prompt shows of a diff is capped there; this is what is fetched.
+/// Maximum bytes of the diff that is fetched. The prompt has its own limit for the part that it shows.
 pub(super) const DIFF_CAP: usize = 1024 * 1024;
 
 impl Task {
@@ -78,7 +78,7 @@ impl Task {
         Ok(Turn::Again)
     }
 
-    /// Whatever the branch is at now is what is reviewed; a verdict on an older head would be worth nothing.
+    /// Returns the current head, which is reviewed: a verdict on an older one would be worthless.
     async fn head_to_review(&self, worktree: &Worktree) -> Result<String, Interrupt> {
         let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
         if head != self.change.head {
@@ -117,16 +117,14 @@ impl Task {
             self.finish_in_shadow(run, done).await?;
             return Ok(Turn::Done);
         }
-        let change = self
-            .write("finish_review", move |conn| {
-                bb::finish_review(conn, &claim, &done, clock::now())
-            })
-            .await?;
-        tracing::info!(item = %self.item.item_id, change = %change.change_id, state = %change.state, "review finished");
+        self.write("finish_review", move |conn| {
+            bb::finish_review(conn, &claim, &done, clock::now())
+        })
+        .await?;
         Ok(Turn::Done)
     }
 
-    /// What the reviewer was given, computed from the commit that the run began at.
+    /// Returns a record of the reviewer's input, computed from the commit that the run started at.
     async fn receipt(
         &self,
         run: &Run,

@@ -1,4 +1,4 @@
-//! What dispatch goes by, as plain values: the front builds them from the configuration.
+//! Settings of dispatch as plain values, built by the front from the configuration.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,33 +24,33 @@ pub(crate) struct Settings {
     pub(crate) max_lost_runs: i64,
     pub(crate) backoff_first: Duration,
     pub(crate) backoff_max: Duration,
-    /// How long a graceful stop waits for agents that are at work.
+    /// Time that a graceful stop waits for running agents.
     pub(crate) stop_grace: Duration,
     pub(crate) limits: Limits,
     pub(crate) day: DayBound,
-    /// remand itself: `remand __shim` is started from it.
+    /// The remand program: `remand __shim` is started from it.
     pub(crate) program: PathBuf,
-    /// What to do about a project that the daemon can't write to.
+    /// Advice for a project that the daemon cannot write to.
     pub(crate) write_remedy: String,
-    /// Each run has its own folder in here.
+    /// Contains one directory per run.
     pub(crate) runs_dir: PathBuf,
-    /// The prompts of what would have run, of changes in shadow.
+    /// Prompts of items of changes in shadow.
     pub(crate) shadow_dir: PathBuf,
-    /// Checkouts in which gates run, a folder per project.
+    /// Checkouts in which gates run, one directory per project.
     pub(crate) gates_dir: PathBuf,
     /// Locks that keep two runs out of one worktree.
     pub(crate) locks_dir: PathBuf,
     /// The closed environment of git and of gates: that of an agent, without any agent's key.
     pub(crate) env: BTreeMap<String, String>,
-    /// What confines agents, gates and set-ups.
+    /// Sandbox for agents, gates and set-ups.
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) prompts: Prompts,
     pub(crate) forge: ForgeSettings,
-    /// The files that all this comes from.
+    /// The files that these settings come from.
     pub(crate) configuration: Configuration,
     /// The settings of a project.
     pub(crate) rules: Box<dyn Fn(&ProjectId) -> ProjectSettings + Send + Sync>,
-    /// An agent by the name that the settings of a project have for it.
+    /// Returns an agent by the name that a project's settings use for it.
     pub(crate) agent: AgentOf,
 }
 
@@ -63,20 +63,20 @@ pub(crate) struct Limits {
     pub(crate) setup: Duration,
     pub(crate) git: Duration,
     pub(crate) grace: Duration,
-    /// How many bytes of feedback one prompt holds.
+    /// Maximum bytes of feedback in one prompt.
     pub(crate) feedback: usize,
 }
 
-/// How much money all agents together may spend in a day.
+/// Maximum cost per day of all agents together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DayBound {
-    /// None: as much as they like.
+    /// None: unlimited.
     pub(crate) most_micros: Option<i64>,
     pub(crate) zone: Zone,
 }
 
 impl Settings {
-    /// When a change that was held `holds` times in a row is looked at again: twice as long each time.
+    /// The time at which a change that was held `holds` times in a row is tried again: the pause doubles each time.
     pub(crate) fn backoff(&self, holds: i64, now: Time) -> Time {
         let doublings = u32::try_from(holds.clamp(0, 16)).unwrap_or(16);
         let wait = self

@@ -1,6 +1,6 @@
-//! What would run if its change were not in shadow, and the reviews that are made in it. Of the rest the prompt is made and kept, what it would cost is estimated, and
-//! nothing is started, pushed or posted. No worktree is touched: of a pull request the commits are looked at in the
-//! project's repository.
+//! Items of changes in shadow. Reviews run, but nothing follows from them. For other items the prompt is built and kept
+//! and its cost is estimated; nothing is started, pushed or posted. No worktree is touched: commits of a pull request
+//! are read in the project's repository.
 
 use std::sync::Arc;
 
@@ -17,19 +17,20 @@ use crate::clock;
 use crate::dispatch::prompts::prompt_context::Purpose;
 use crate::dispatch::run::launch::{make_folder, write};
 use crate::git::Place;
+use crate::text::count;
 use crate::work::{Item, Run, Source};
 
-/// How many runs an estimate is made from.
+/// Number of runs that an estimate is based on.
 const RUNS: i64 = 50;
 
-/// Where no run is known: what a prompt becomes, and what that costs.
+/// Bytes per token, for an estimate without any known run.
 const BYTES_A_TOKEN: i64 = 4;
 const TIMES_ITS_PROMPT: i64 = 20;
 const MICROS_A_TOKEN: i64 = 3;
 const TOKENS_A_SECOND: i64 = 200;
 
 impl Dispatch {
-    /// Writes down what would run, once an item.
+    /// Records the items that would run, once per item.
     pub(super) async fn shadow_due(self: &Arc<Self>, stop: &CancellationToken) -> bb::Result<()> {
         let due = self
             .db
@@ -49,7 +50,7 @@ impl Dispatch {
             return Ok(());
         };
         let change = self.db.read(move |conn| bb::change(conn, &id)).await?;
-        // Never claimed: the claim's epoch is one that no write would be let through with, and none is made.
+        // Never claimed: the epoch of this claim would be refused by every write, and none is made.
         let signs = Signs {
             fenced: CancellationToken::new(),
             stop: stop.clone(),
@@ -129,7 +130,7 @@ impl Dispatch {
 }
 
 impl Task {
-    /// Whether nothing may begin for the change now. Its shadow is in the way of all but the reviews made in it.
+    /// True if nothing may start for the change now. Shadow mode blocks everything except its own reviews.
     pub(super) fn waits(&self, change: &Change) -> bool {
         let is_paused = match self.in_shadow {
             true => {
@@ -143,7 +144,7 @@ impl Task {
         is_paused || change.held_until.is_some()
     }
 
-    /// What a reviewer said in shadow is stored.
+    /// Stores the result of a review in shadow.
     pub(super) async fn finish_in_shadow(
         &self,
         run: &Run,
@@ -163,7 +164,7 @@ impl Task {
             ..self.no_shadow_review(String::new())
         };
         let claim = self.claim.clone();
-        tracing::info!(item = %self.item.item_id, verdict = ?review.verdict, "reviewed in shadow");
+        tracing::debug!(item = %self.item.item_id, verdict = ?review.verdict, "reviewed in shadow");
         self.write("shadow_review", move |conn| {
             bb::end_shadow_review(conn, &claim, &review, clock::now())
         })
@@ -171,7 +172,7 @@ impl Task {
         Ok(())
     }
 
-    /// No review came of it, and in shadow nobody is asked.
+    /// The review failed, and in shadow nobody is asked.
     pub(super) async fn end_in_shadow(&self, reason: String) -> bb::Result<()> {
         tracing::warn!(item = %self.item.item_id, reason = ?reason, "not reviewed in shadow");
         let (claim, review) = (self.claim.clone(), self.no_shadow_review(reason));
@@ -198,7 +199,7 @@ impl Task {
         }
     }
 
-    /// The file that it is kept in, and the prompt.
+    /// The file that stores the prompt, and the prompt.
     async fn shadow_prompt(&self, phase: Phase) -> Result<(String, String), Interrupt> {
         let (place, head, base) = self.commits().await?;
         let text = match phase {
@@ -215,7 +216,7 @@ impl Task {
         Ok((path.display().to_string(), text))
     }
 
-    /// Where to look, the head, and where it left its base.
+    /// Returns the place to read from, the head, and the merge base.
     async fn commits(&self) -> Result<(Place, String, String), Interrupt> {
         if !self.change.has_pr() {
             let worktree = self.git.worktree_at(self.worktree()).await?;
@@ -240,7 +241,7 @@ impl Task {
     }
 }
 
-/// From what such runs cost here; where none is known, from the prompt's size.
+/// Estimates from the cost of earlier runs; without any, from the prompt's size.
 fn estimate(agent: Option<&str>, past: &[PastRun], bytes: Option<i64>) -> Estimate {
     let Some(agent) = agent else {
         return Estimate {
@@ -249,11 +250,7 @@ fn estimate(agent: Option<&str>, past: &[PastRun], bytes: Option<i64>) -> Estima
         };
     };
     if !past.is_empty() {
-        let runs = if past.len() == 1 {
-            "1 run".to_owned()
-        } else {
-            format!("{} runs", past.len())
-        };
+        let runs = count(past.len(), "run");
         return Estimate {
             tokens: median(past.iter().filter_map(|run| run.tokens)),
             cost_micros: median(past.iter().filter_map(|run| run.cost_micros)),

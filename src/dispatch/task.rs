@@ -19,7 +19,7 @@ use crate::project_settings::ProjectSettings;
 use crate::proposal::{Decision, Escalation, decision};
 use crate::work::{Claim, Item, Run, Source};
 
-/// One item in our hands.
+/// One claimed item.
 pub(super) struct Task {
     pub(super) dispatch: Arc<Dispatch>,
     pub(super) claim: Claim,
@@ -30,15 +30,15 @@ pub(super) struct Task {
     pub(super) git: Git,
     /// A review from which nothing follows.
     pub(super) in_shadow: bool,
-    /// The claim is over.
+    /// Cancelled when the claim has ended.
     pub(super) fenced: CancellationToken,
-    /// The program is stopping.
+    /// Cancelled when the program is stopping.
     pub(super) stop: CancellationToken,
-    /// A person stopped the project, or everything, and wants agents ended at once.
+    /// Cancelled when a person stopped the project, or everything, and wants agents ended immediately.
     pub(super) halted: CancellationToken,
 }
 
-/// What ends the work before its end.
+/// Signals that end the work early.
 #[derive(Clone)]
 pub(super) struct Signs {
     pub(super) fenced: CancellationToken,
@@ -47,8 +47,8 @@ pub(super) struct Signs {
 }
 
 impl Signs {
-    /// Waits for the end of a process. A claim that is over and `stop --now` end it at once; a stopping program gives it
-    /// its grace first.
+    /// Waits for the end of a process. An ended claim and `stop --now` end it immediately; a stopping program gives it
+    /// the grace period first.
     pub(super) async fn wait(
         &self,
         running: &mut Running,
@@ -77,14 +77,14 @@ impl Signs {
                 () = &mut out_of_time => {}
             }
         }
-        // The program stops: the grace was for the process.
+        // The program stops: the grace period was for the process.
         running.hurry().await;
         Ok(running.wait().await.map(drop)?)
     }
 }
 
 impl Task {
-    /// Runs a claimed item to its end, whatever that is; every end is written down.
+    /// Runs a claimed item to its end; every kind of end is recorded.
     pub(super) async fn run(dispatch: Arc<Dispatch>, claimed: Claimed, stop: CancellationToken) {
         let claim = claimed.claim();
         let signs = Signs {
@@ -101,9 +101,40 @@ impl Task {
                 }
             };
             tracing::info!(item = %task.item.item_id, change = %task.change.change_id, source = %task.item.source, "begins");
-            if let Err(stop) = task.work().await {
-                task.write_down(stop).await;
-            }
+            let done = async {
+                let locks = &dispatch.settings.locks_dir;
+                let _lock = WorktreeLock::take(locks, &task.change.worktree)
+                    .await
+                    .map_err(|error| {
+                        Interrupt::hold(format!("cannot lock the worktree: {error}"))
+                    })?;
+                // A git process that a killed daemon had started is still running: it must not share the worktree with ours.
+                process::end_marked(git_mark(&task.change.worktree).as_ref()).await?;
+                task.recover_others().await?;
+                let done = match task.item.source {
+                    Source::ReviewFix => task.fix().await,
+                    Source::CodeReview => task.review().await,
+                    // The claim takes only the two.
+                    Source::Github
+                    | Source::Specflow
+                    | Source::Manual
+                    | Source::PullRequest
+                    | Source::FeedbackAnalysis => Ok(()),
+                };
+                if matches!(done, Err(Interrupt::Fenced)) {
+                    task.abandon().await?;
+                }
+                done
+            };
+            let end = match done.await {
+                Ok(()) => "finished",
+                Err(stop) => {
+                    let end = stop.name();
+                    task.write_down(stop).await;
+                    end
+                }
+            };
+            task.log_end(end).await;
         };
         tokio::select! {
             // The lease only ends by cancelling `fenced`, which the work notices; then it cleans up after itself.
@@ -117,8 +148,10 @@ impl Task {
         claimed: Claimed,
         signs: Signs,
     ) -> bb::Result<Self> {
-        let id = claimed.change.project_id.clone();
-        let project = dispatch.db.read(move |conn| bb::project(conn, &id)).await?;
+        let project = dispatch
+            .db
+            .read_of(&claimed.change.project_id, bb::project)
+            .await?;
         let rules = (dispatch.settings.rules)(&project.project_id);
         let mut env = dispatch.settings.env.clone();
         env.insert(process::MARK.into(), git_mark(&claimed.change.worktree));
@@ -127,11 +160,10 @@ impl Task {
             dispatch.settings.limits.git,
             &dispatch.settings.sandbox,
         );
-        let id = claimed.change.change_id.clone();
         git.pass_over(
             &dispatch
                 .db
-                .read(move |conn| bb::gate_leftovers(conn, &id))
+                .read_of(&claimed.change.change_id, bb::gate_leftovers)
                 .await?,
         );
         Ok(Self {
@@ -157,45 +189,18 @@ impl Task {
         }
     }
 
-    async fn work(&self) -> Result<(), Interrupt> {
-        let locks = &self.dispatch.settings.locks_dir;
-        let _lock = WorktreeLock::take(locks, &self.change.worktree)
-            .await
-            .map_err(|error| Interrupt::hold(format!("cannot lock the worktree: {error}")))?;
-        // A git that a killed daemon had started goes on without it: two at once in one worktree would be one too many.
-        process::end_marked(git_mark(&self.change.worktree).as_ref()).await?;
-        self.recover_others().await?;
-        let done = match self.item.source {
-            Source::ReviewFix => self.fix().await,
-            Source::CodeReview => self.review().await,
-            // The claim takes only the two.
-            Source::Github
-            | Source::Specflow
-            | Source::Manual
-            | Source::PullRequest
-            | Source::FeedbackAnalysis => Ok(()),
-        };
-        if matches!(done, Err(Interrupt::Fenced)) {
-            self.abandon().await?;
-        }
-        done
-    }
-
-    /// Writes down why the work stopped. If even that can't be written, the item is given back later: see `slots`.
+    /// Records why the work stopped. If even that cannot be written, the item is returned later: see `slots`.
     async fn write_down(&self, stop: Interrupt) {
         let item = &self.item.item_id;
         let written = match stop {
-            Interrupt::Fenced => {
-                tracing::info!(%item, "the claim is over, nothing was written");
-                Ok(())
-            }
+            Interrupt::Fenced => Ok(()),
             Interrupt::Stopping | Interrupt::Reloaded | Interrupt::Paused => self.give_back().await,
             Interrupt::Hold {
                 kind,
                 reason,
                 until,
             } => {
-                tracing::warn!(%item, reason = ?reason, "held");
+                tracing::warn!(target: "remand::narrated", %item, reason = ?reason, "held");
                 self.hold(kind, reason, until).await
             }
             Interrupt::Fail(failure) if self.in_shadow => self.end_in_shadow(failure.reason).await,
@@ -207,6 +212,15 @@ impl Task {
         if let Err(error) = written {
             tracing::error!(%item, error = %chain(&error), "the end of an item could not be written");
         }
+    }
+
+    /// Logs the end of the work, one line however it ended.
+    async fn log_end(&self, end: &str) {
+        let (item, id) = (&self.item.item_id, &self.change.change_id);
+        // A pruned change has no state, and a blackboard that cannot be read has been logged.
+        let change = self.dispatch.db.read_of(id, bb::change).await.ok();
+        let state = change.map_or("unknown", |change| change.state.as_str());
+        tracing::info!(%item, change = %id, source = %self.item.source, %state, "{end}");
     }
 
     async fn give_back(&self) -> bb::Result<()> {
@@ -305,12 +319,17 @@ impl Task {
         self.dispatch.db.read(look).await
     }
 
-    /// The item as it stands on the blackboard now, if it is still ours.
+    pub(super) async fn read_of<K: Clone + Send + 'static, T: Send + 'static>(
+        &self,
+        key: &K,
+        query: impl FnOnce(&Conn, &K) -> bb::Result<T> + Send + 'static,
+    ) -> bb::Result<T> {
+        self.dispatch.db.read_of(key, query).await
+    }
+
+    /// The current item on the blackboard, if the claim still holds.
     pub(super) async fn item_now(&self) -> Result<Item, Interrupt> {
-        let claim = self.claim.clone();
-        let item = self
-            .read(move |conn| bb::item(conn, &claim.item_id))
-            .await?;
+        let item = self.read_of(&self.claim.item_id, bb::item).await?;
         if item.epoch == self.claim.epoch {
             Ok(item)
         } else {
@@ -320,12 +339,11 @@ impl Task {
 
     /// The runs of this item whose work counts, oldest first.
     pub(super) async fn runs(&self) -> Result<Vec<Run>, Interrupt> {
-        let id = self.item.item_id.clone();
-        let runs = self.read(move |conn| bb::runs_of(conn, &id)).await?;
+        let runs = self.read_of(&self.item.item_id, bb::runs_of).await?;
         Ok(runs.into_iter().filter(|run| !run.discarded).collect())
     }
 
-    /// Whether to go on: between any two steps the claim may have ended, or the program be asked to stop.
+    /// Checks that the work may continue: between any two steps the claim may end or the program may be told to stop.
     pub(super) fn go_on(&self) -> Result<(), Interrupt> {
         if self.fenced.is_cancelled() {
             return Err(Interrupt::Fenced);
@@ -337,12 +355,12 @@ impl Task {
         }
     }
 
-    /// By the program that stops, or by a person's `stop --now`: what is cut then is nobody's failure.
+    /// True when the program stops or a person typed `stop --now`: an interruption then is not a failure.
     pub(super) fn is_told_to_end(&self) -> bool {
         self.stop.is_cancelled() || self.halted.is_cancelled()
     }
 
-    /// Before something new begins inside this item: a stop lets only what is at work finish.
+    /// Checks before a new step of this item: a stop lets only running work finish.
     pub(super) async fn not_stopped(&self) -> Result<(), Interrupt> {
         if self.change_now().await?.stopped {
             Err(Interrupt::Paused)

@@ -1,4 +1,4 @@
-//! The agents: is the program there, which version, is there a login? No question is asked that costs money.
+//! Checks the agents: program, version, login. Nothing is called that costs money.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -34,12 +34,12 @@ pub(super) async fn agent(around: Arc<Surroundings>, name: String) -> Vec<Check>
         Some(words) => version(&agent, &words).await,
         None => Ok(None),
     };
-    let shown = found.display().to_string();
+    let path = found.display().to_string();
     let says = match version {
-        Ok(Some(version)) => format!("{version} ({shown})"),
-        Ok(None) => shown,
+        Ok(Some(version)) => format!("{version} ({path})"),
+        Ok(None) => path,
         Err(what) => {
-            let says = format!("{shown} does not say its version: {what}");
+            let says = format!("{path} does not say its version: {what}");
             let r#do = format!("try `{program} --version` by hand");
             return vec![around.judged(&name, Check::fail(&check, says, r#do))];
         }
@@ -54,14 +54,14 @@ pub(super) async fn agent(around: Arc<Surroundings>, name: String) -> Vec<Check>
     }]
 }
 
-/// Where the program is that would be started.
+/// Returns the path of the program that would be started.
 fn found(agent: &Agent, program: &str) -> Option<PathBuf> {
     let path = agent.env.get("PATH").map(OsString::from);
     let found = process::find(program.as_ref(), path.as_deref(), Path::new("/"))?;
     (found.is_file() && access(&found, Access::EXEC_OK).is_ok()).then_some(found)
 }
 
-/// The first line that it says of itself.
+/// Returns the first line of its version output.
 async fn version(agent: &Agent, words: &[String]) -> Result<Option<String>, String> {
     let short = Short {
         program: words.first().cloned().unwrap_or_default().into(),
@@ -100,7 +100,7 @@ async fn version(agent: &Agent, words: &[String]) -> Result<Option<String>, Stri
 }
 
 impl Surroundings {
-    /// An agent that nobody uses may be missing.
+    /// Adjusts the severity: an agent that nothing uses may be missing.
     fn judged(&self, name: &str, check: Check) -> Check {
         let of = |project: &str| {
             let set = self.loaded.project(project);

@@ -1,4 +1,4 @@
-//! The blackboard, the daemon on it, and how its changes stand.
+//! Checks the blackboard, its daemon, and the state of its changes.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -6,26 +6,36 @@ use std::sync::Arc;
 
 use rustix::fs::{Access, access};
 
-use super::{CALL, Check, Surroundings, bytes};
+use super::{CALL, Check, Surroundings};
 use crate::blackboard::{self as bb, Project, Quick, ReadOnlyDb, Show};
 use crate::change::{Change, ProjectId, Shadow, ShadowMode, State};
 use crate::clock::Time;
 use crate::config::{Loaded, Origin};
 use crate::daemon::{self, InForce};
+use crate::text::{bytes, prefixed};
 
 const NAME: &str = "blackboard";
 
-/// What is known before anything else is looked at.
+/// Information that is read before the other checks.
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) checks: Vec<Check>,
     pub(super) projects: Vec<Project>,
     pub(super) last_beat: Option<Time>,
-    /// What is in force for each project.
+    /// Effective shadow mode of each project.
     pub(super) shadows: Vec<(ProjectId, Shadow)>,
     pub(super) standing: Vec<Check>,
-    /// What the daemon has in force.
+    /// Configuration that the daemon uses.
     pub(super) configuration: Option<bb::Configuration>,
+}
+
+impl Known {
+    fn only(check: Check) -> Self {
+        Self {
+            checks: vec![check],
+            ..Self::default()
+        }
+    }
 }
 
 pub(super) async fn onlook(loaded: &Loaded, now: Time) -> Known {
@@ -34,31 +44,18 @@ pub(super) async fn onlook(loaded: &Loaded, now: Time) -> Known {
         Ok(meta) if meta.is_dir() || meta.len() > 0 => {}
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {}
         Ok(_) | Err(_) => {
-            return Known {
-                checks: vec![missing(loaded)],
-                ..Known::default()
-            };
+            return Known::only(missing(loaded));
         }
     }
-    // Settings that cannot be read are reported elsewhere.
+    // Unreadable settings are reported elsewhere.
     let latest = daemon::latest(loaded, now).ok();
     let looked = tokio::task::spawn_blocking(move || look(&path, latest, now)).await;
     match looked {
         Ok(Ok(known)) => known,
-        Ok(Err(error)) => Known {
-            checks: vec![unreadable(&error)],
-            ..Known::default()
-        },
+        Ok(Err(error)) => Known::only(unreadable(&error)),
         Err(error) => {
-            let check = Check::fail(
-                NAME,
-                error.to_string(),
-                "please report this as a bug of remand",
-            );
-            Known {
-                checks: vec![check],
-                ..Known::default()
-            }
+            let what_to_do = "please report this as a bug of remand";
+            Known::only(Check::fail(NAME, error.to_string(), what_to_do))
         }
     }
 }
@@ -117,7 +114,8 @@ fn look(path: &Path, latest: Option<bb::Latest>, now: Time) -> bb::Result<Known>
     })
 }
 
-/// What remand knows and what agents say is for nobody else.
+/// Checks that only the user can read the blackboard: it has remand's knowledge and the agents'
+/// output.
 fn modes(path: &Path) -> Vec<Check> {
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
     let open = |path: &Path, to: &str| {
@@ -135,7 +133,7 @@ fn modes(path: &Path) -> Vec<Check> {
         .collect()
 }
 
-/// It can be looked at by this, and by no other command.
+/// Checks that the blackboard is writable: otherwise no command except this one can open it.
 fn unwritable(path: &Path) -> Option<Check> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let written = access(path, Access::WRITE_OK)
@@ -149,37 +147,37 @@ fn unwritable(path: &Path) -> Option<Check> {
     ))
 }
 
-/// Whether its file is whole, as far as that can be told in a moment.
+/// Checks the integrity of the file, as far as that is possible in a moment.
 pub(super) async fn integrity(around: Arc<Surroundings>) -> Vec<Check> {
     let path = around.loaded.blackboard.clone();
     let size = size(&path);
     if size == 0 || !path.is_file() {
         return Vec::new();
     }
-    let shown = format!("{}, {}", path.display(), bytes(size));
+    let file = format!("{}, {}", path.display(), bytes(size));
     let looked =
         tokio::task::spawn_blocking(move || ReadOnlyDb::open(&path)?.quick_check(CALL / 2)).await;
     match looked {
-        Ok(Ok(Quick::Whole)) => vec![Check::ok(NAME, format!("{shown}, whole"))],
+        Ok(Ok(Quick::Whole)) => vec![Check::ok(NAME, format!("{file}, whole"))],
         Ok(Ok(Quick::NotInTime)) => {
             vec![Check::ok(
                 NAME,
-                format!("{shown}; too large to be checked in a moment: `remand check` does it"),
+                format!("{file}; too large to be checked in a moment: `remand check` does it"),
             )]
         }
         Ok(Ok(Quick::Damaged(what))) => {
             vec![Check::fail(
                 NAME,
-                format!("{shown}, is damaged: {what}"),
+                format!("{file}, is damaged: {what}"),
                 "stop remand and bring back a backup of it",
             )]
         }
-        // Said already, when it was opened first.
+        // Already reported when it was first opened.
         Ok(Err(_)) | Err(_) => Vec::new(),
     }
 }
 
-/// With what was not yet written into the file itself.
+/// Returns the size, including what has not been written into the file itself yet.
 fn size(path: &Path) -> u64 {
     let wal = {
         let mut name = path.as_os_str().to_owned();
@@ -194,9 +192,7 @@ fn size(path: &Path) -> u64 {
 }
 
 pub(super) fn daemon(around: &Surroundings, last_beat: Option<Time>) -> Check {
-    let beat = last_beat
-        .map(|beat| format!(", its last look was at {beat}"))
-        .unwrap_or_default();
+    let beat = prefixed(", its last look was at ", last_beat);
     match daemon::holder(&around.loaded.blackboard) {
         Some(pid) => Check::ok("daemon", format!("runs with pid {pid}{beat}")),
         None => Check::warn(
@@ -207,7 +203,7 @@ pub(super) fn daemon(around: &Surroundings, last_beat: Option<Time>) -> Check {
     }
 }
 
-/// Whether the daemon uses what the files say; `loaded` is none where they can't be loaded.
+/// Checks that the daemon uses the current files; `loaded` is `None` if they cannot be loaded.
 pub(super) fn in_force(
     loaded: Option<&Loaded>,
     blackboard: &Path,
@@ -215,7 +211,8 @@ pub(super) fn in_force(
 ) -> Option<Check> {
     const NAME: &str = "configuration";
     let Some(loaded) = loaded else {
-        // The files were checked before this; here counts only that the daemon goes on with the old ones.
+        // The files were checked before; here it only matters that the daemon continues with the
+        // old ones.
         let row = row.filter(|_| daemon::holder(blackboard).is_some())?;
         let says = format!(
             "the daemon uses the settings it loaded at {}; nothing is pushed",
@@ -241,7 +238,7 @@ pub(super) fn in_force(
     }
 }
 
-/// Which projects are in shadow, and where the settings say something else than the daemon goes by.
+/// Lists projects in shadow, and differences between the settings and what the daemon uses.
 pub(super) fn shadow(loaded: &Loaded, shadows: &[(ProjectId, Shadow)]) -> Vec<Check> {
     let runs = daemon::holder(&loaded.blackboard).is_some();
     let mode = |(id, in_force): &(ProjectId, Shadow)| {
@@ -282,26 +279,18 @@ pub(super) fn shadow(loaded: &Loaded, shadows: &[(ProjectId, Shadow)]) -> Vec<Ch
     checks
 }
 
-/// Somebody said so, and may have forgotten it.
+/// Reports a stop: a person set it and may have forgotten it.
 fn stopped(stop: &bb::Stopped) -> Check {
     let what = stop
         .project_id
         .as_ref()
         .map_or("everything", |id| id.as_str());
-    let reason = stop
-        .reason
-        .as_ref()
-        .map(|reason| format!(": {reason}"))
-        .unwrap_or_default();
+    let reason = prefixed(": ", stop.reason.as_ref());
     let says = format!(
         "{what}, by {} at {}{reason}",
         stop.stopped_by, stop.stopped_at
     );
-    let name = stop
-        .project_id
-        .as_ref()
-        .map(|id| format!(" {id}"))
-        .unwrap_or_default();
+    let name = prefixed(" ", stop.project_id.as_ref());
     Check::warn(
         "stopped",
         says,
@@ -309,7 +298,7 @@ fn stopped(stop: &bb::Stopped) -> Check {
     )
 }
 
-/// Times of the future among those of what was done, and waits that no right clock can have stored.
+/// Finds recorded times in the future, and waits that no correct clock can have stored.
 fn clock_jumps(conn: &bb::Conn, latest: Option<bb::Latest>, now: Time) -> bb::Result<Vec<Check>> {
     let mut checks = Vec::new();
     if let Some(done) = bb::latest_stored(conn)?.filter(|done| bb::is_ahead(*done, now)) {
@@ -326,10 +315,7 @@ fn clock_jumps(conn: &bb::Conn, latest: Option<bb::Latest>, now: Time) -> bb::Re
         .transpose()?
         .unwrap_or_default();
     if let Some(first) = found.first() {
-        let stored = first
-            .stored
-            .map(|stored| format!(" until {stored}"))
-            .unwrap_or_default();
+        let stored = prefixed(" until ", first.stored);
         let says = format!(
             "{} of what was put off waits too long, such as the {} of {}{stored}",
             found.len(),

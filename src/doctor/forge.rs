@@ -1,4 +1,4 @@
-//! `gh`, who is logged in with it and what that account may do, how many calls are left, and the clock.
+//! Checks `gh`: its login, the account's permissions, remaining calls, and the clock.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::clock::{self, Time};
 use crate::config;
 use crate::github::{Account, Github, GithubError};
 
-/// The oldest and the newest gh that remand was tried with.
+/// The oldest and the newest gh that remand was tested with.
 const TRIED: [(u32, u32); 2] = [(2, 23), (2, 102)];
 const CLOCK: &str = "clock";
-/// What a clock may be wrong by: rate limits and holds are counted in minutes.
+/// Maximum clock error: rate limits and holds are counted in minutes.
 const SKEW_S: i64 = 60;
 
 pub(super) async fn gh(around: Arc<Surroundings>) -> Vec<Check> {
@@ -33,7 +33,7 @@ pub(super) async fn gh(around: Arc<Surroundings>) -> Vec<Check> {
             "try `gh --version` by hand: it has to say `gh version …`",
         ),
     }];
-    // Without gh there is nobody to ask.
+    // Without gh there is nothing to ask.
     if !matches!(version, Err(GithubError::NoGh)) {
         checks.extend(account.map_or_else(
             || vec![Check::ok("GitHub", "not asked (--offline)")],
@@ -47,7 +47,7 @@ pub(super) async fn gh(around: Arc<Surroundings>) -> Vec<Check> {
     checks
 }
 
-/// The account, and when it was told; none where nobody is to be asked.
+/// Returns the account, and when it was read; `None` if the network may not be used.
 async fn ask(
     around: &Surroundings,
     github: &Github,
@@ -110,7 +110,7 @@ fn of_account(
     }
 }
 
-/// Only of a classic token GitHub tells what it may do.
+/// Checks the token's permissions, which GitHub reports only for a classic token.
 fn rights(account: &Account) -> Check {
     let who = format!("logged in as {}", account.author.login);
     let Some(scopes) = &account.scopes else {
@@ -180,9 +180,10 @@ fn clock(theirs: Time, ours: Time) -> Check {
 }
 
 impl Surroundings {
-    /// Without a project on GitHub nothing is lost yet.
+    /// Chooses the severity of an error: without a project on GitHub it is not critical.
     fn severity(&self, check: &str, error: &GithubError, hint: &str) -> Check {
-        // Before there is a project nobody knows: a login that is missing then is what a new user stumbles over.
+        // Before there is any project this is unknown: a missing login is then a common obstacle
+        // for a new user.
         let is_logged_out = matches!(error, GithubError::LoggedOut | GithubError::Auth { .. })
             && self.projects.is_empty();
         let is_needed = is_logged_out || self.projects.iter().any(|project| project.repo.is_some());
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn versions() {
-        for (version, state, said) in [
+        for (version, state, expected) in [
             ("2.23.0", State::Ok, "2.23.0 (gh)"),
             ("2.102.0", State::Ok, "2.102.0 (gh)"),
             ("2.103.1", State::Ok, "newer than any"),
@@ -213,7 +214,7 @@ mod tests {
         ] {
             let check = of_version("gh", version);
             assert_eq!(check.state, state, "{version}");
-            assert!(check.says.contains(said), "{}", check.says);
+            assert!(check.says.contains(expected), "{}", check.says);
         }
     }
 

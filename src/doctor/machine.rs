@@ -1,18 +1,20 @@
-//! What this machine has: git, room on its disks, something that confines agents.
+//! Checks the machine: git, free disk space, a sandbox for agents.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{CALL, Check, Surroundings, bytes};
+use super::{CALL, Check, Surroundings};
 use crate::config;
 use crate::daemon;
 use crate::git::{Git, GitError, MINIMUM};
 use crate::sandbox::Backend;
+use crate::text::bytes;
 
-/// Below this nothing can be made any more; below the second it soon will be so.
+/// Free space below which nothing can be created any more.
 const TOO_LITTLE: u64 = 100 * 1024 * 1024;
+/// Free space that will soon be too little.
 const LITTLE: u64 = 1024 * 1024 * 1024;
 
 pub(super) fn closed_git(around: &Surroundings) -> Git {
@@ -41,14 +43,14 @@ pub(super) async fn git(around: Arc<Surroundings>) -> Vec<Check> {
     };
     let is_there = version.state == super::State::Ok;
     let mut checks = vec![version];
-    // A project may have a name of its own for commits: those are asked there.
+    // A project may have its own identity for commits: that is checked there.
     if is_there && around.projects.is_empty() {
         checks.extend(nameless(git.knows_who(Path::new("/")).await.ok(), "git"));
     }
     checks
 }
 
-/// Whose name stands on commits.
+/// Reports a missing identity for commits.
 pub(super) fn nameless(knows: Option<bool>, check: &str) -> Option<Check> {
     (knows == Some(false)).then(|| {
         Check::warn(
@@ -59,7 +61,7 @@ pub(super) fn nameless(knows: Option<bool>, check: &str) -> Option<Check> {
     })
 }
 
-/// What an agent can read, said plainly.
+/// Reports what an agent can read.
 pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
     const OPEN: &str = "an agent can read all that your user can, keys and tokens too";
     let sandbox = daemon::sandbox(&around.loaded);
@@ -115,13 +117,13 @@ pub(super) async fn disk(around: Arc<Surroundings>) -> Vec<Check> {
         places.extend(set.worktree_roots);
         places.push(project.path.clone().into());
     }
-    // A disk that does not answer must keep nobody else waiting.
+    // A disk that does not respond must not block the others.
     tokio::task::spawn_blocking(move || rooms(&places))
         .await
         .unwrap_or_default()
 }
 
-/// Each disk once.
+/// Checks each disk once.
 fn rooms(places: &[PathBuf]) -> Vec<Check> {
     let mut seen = BTreeSet::new();
     let there = places.iter().filter_map(|place| existing(place));
@@ -131,20 +133,20 @@ fn rooms(places: &[PathBuf]) -> Vec<Check> {
         .collect()
 }
 
-/// The place, or the nearest folder above it that there is.
+/// Returns the path, or its nearest existing parent directory.
 pub(super) fn existing(place: &Path) -> Option<&Path> {
     place.ancestors().find(|path| path.exists())
 }
 
 fn room(place: &Path) -> Check {
-    let shown = place.display();
+    let path = place.display();
     let free = match rustix::fs::statvfs(place) {
         Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize),
         Err(error) => {
-            return Check::warn("disk", format!("{shown}: {error}"), "look at it with `df`");
+            return Check::warn("disk", format!("{path}: {error}"), "look at it with `df`");
         }
     };
-    let says = format!("{} free at {shown}", bytes(free));
+    let says = format!("{} free at {path}", bytes(free));
     let r#do = format!(
         "make room there: worktrees, builds and logs need some ({} at least)",
         bytes(LITTLE)

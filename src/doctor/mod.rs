@@ -1,7 +1,11 @@
-//! The look at the surroundings for `remand doctor`: settings, blackboard, programs, logins, projects, disk. It says what
-//! is missing and what to do about it, and changes nothing: no blackboard is begun, no clone made, nothing is repaired.
+//! Checks of the environment for `remand doctor`: settings, blackboard, programs, logins, projects,
+//! disk.
 //!
-//! All looks are taken at the same time and each has a limit, so that a network that hangs costs a few seconds once.
+//! It reports what is missing and what to do about it, and changes nothing: no blackboard is
+//! created, no clone made, nothing is fixed.
+//!
+//! All checks run concurrently and each has a limit, so that a network that hangs costs a few
+//! seconds once.
 
 mod agents;
 mod blackboard;
@@ -24,13 +28,13 @@ use crate::clock::Time;
 use crate::closed_enum::closed_enum;
 use crate::config::{ConfigError, ConfigLocation, Loaded};
 
-/// For one question to another program: what hangs mostly ends here.
+/// Time limit of one call of another program: most that hang end here.
 const CALL: Duration = Duration::from_secs(5);
-/// For one look, however many questions it asks on a machine that is slow.
+/// Time limit of one check, however many calls it makes on a slow machine.
 const LIMIT: Duration = Duration::from_secs(12);
 
 closed_enum! {
-    /// How it stands with one thing.
+    /// Result of one check.
     "state of a check" State {
         Ok = "ok",
         Warn = "warn",
@@ -38,24 +42,24 @@ closed_enum! {
     }
 }
 
-/// One thing that was looked at.
+/// One item that was checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
     pub(crate) check: String,
     pub(crate) state: State,
     pub(crate) says: String,
-    /// Only where something is to be done.
+    /// Set only if there is something to do.
     pub(crate) r#do: Option<String>,
 }
 
-/// Whether the network is asked.
+/// Permission to use the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Network {
     Ask,
     LeaveAlone,
 }
 
-/// What is looked at, and from where.
+/// Input of the checks.
 pub(crate) struct Surroundings {
     loaded: Loaded,
     network: Network,
@@ -63,14 +67,14 @@ pub(crate) struct Surroundings {
     projects: Vec<Project>,
 }
 
-/// All that was seen.
+/// Results of all checks.
 pub(crate) struct Seen {
     pub(crate) checks: Vec<Check>,
-    /// The settings could not be read: the rest was looked at with the defaults.
+    /// Set if the settings could not be read: the rest was checked with the defaults.
     pub(crate) bad_settings: Option<ConfigError>,
 }
 
-/// Looks at everything. `waits_for` is told what has not answered yet, whenever that changes.
+/// Runs all checks. `waits_for` gets the names of the unfinished ones, whenever they change.
 pub(crate) async fn look(
     place: &ConfigLocation,
     network: Network,
@@ -122,7 +126,7 @@ pub(crate) async fn look(
         .rposition(|check| check.check == "daemon")
         .map_or(checks.len(), |at| at + 1);
     checks.splice(after..after, in_force);
-    // Settings that can't be read say nothing of it.
+    // Unreadable settings provide no information about it.
     if bad_settings.is_none() {
         checks.extend(blackboard::shadow(&around.loaded, &onlook.shadows));
     }
@@ -167,7 +171,7 @@ impl Surroundings {
 
 type Look = Pin<Box<dyn Future<Output = Vec<Check>> + Send>>;
 
-/// Looks that are taken at the same time.
+/// Checks that run concurrently.
 #[derive(Default)]
 struct Checks {
     all: Vec<(String, Look)>,
@@ -178,7 +182,7 @@ impl Checks {
         self.all.push((name.to_owned(), Box::pin(look)));
     }
 
-    /// What they saw, in the order in which they were added.
+    /// Returns their results, in the order in which they were added.
     async fn take(self, limit: Duration, mut waits_for: impl FnMut(&[&str])) -> Vec<Check> {
         let mut waiting = BTreeMap::new();
         let mut seen = BTreeMap::new();
@@ -192,7 +196,7 @@ impl Checks {
             let Some(done) = set.join_next().await else {
                 break;
             };
-            // One that panicked stays among those that are waited for.
+            // One that panicked stays among the unfinished ones.
             let Ok((at, checks)) = done else { continue };
             let name = waiting.remove(&at).unwrap_or_default();
             let late = |_| {
@@ -218,49 +222,9 @@ impl Checks {
     }
 }
 
-/// `1.5 MiB`
-fn bytes(n: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if n < 1024 {
-        return format!("{n} bytes");
-    }
-    let mut tenths = n.saturating_mul(10) / 1024;
-    let mut unit = 0;
-    while tenths >= 10_240 && unit + 1 < UNITS.len() {
-        tenths /= 1024;
-        unit += 1;
-    }
-    let name = UNITS.get(unit).copied().unwrap_or_default();
-    if tenths >= 100 {
-        format!("{} {name}", tenths / 10)
-    } else {
-        format!("{}.{} {name}", tenths / 10, tenths % 10)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_as_people_say_them() {
-        let said: Vec<String> = [0, 1023, 1024, 1536, 20_480, 1_572_864, u64::MAX]
-            .into_iter()
-            .map(bytes)
-            .collect();
-        assert_eq!(
-            said,
-            [
-                "0 bytes",
-                "1023 bytes",
-                "1.0 KiB",
-                "1.5 KiB",
-                "20 KiB",
-                "1.5 MiB",
-                "1638 PiB"
-            ]
-        );
-    }
 
     #[tokio::test]
     async fn what_hangs_is_told_and_keeps_nobody_else() {
@@ -274,12 +238,12 @@ mod tests {
                 waits.push(waiting.len());
             })
             .await;
-        let said: Vec<String> = seen
+        let lines: Vec<String> = seen
             .iter()
             .map(|check| format!("{} {}: {}", check.state, check.check, check.says))
             .collect();
         assert_eq!(
-            said,
+            lines,
             [
                 "fail hangs: no answer within 20ms",
                 "fail panics: the look itself failed",

@@ -1,4 +1,4 @@
-//! The projects: are their repositories there, can their remotes be reached, is there a place for worktrees?
+//! Checks the projects: repositories, reachable remotes, and directories for worktrees.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) async fn project(around: Arc<Surroundings>, project: Project) -> Vec<
     };
     let (mut checks, remote) = tokio::join!(look.here(), look.remote());
     checks.extend(remote);
-    // One line where there is nothing to say.
+    // A single line if there are no problems.
     let troubles: Vec<Check> = checks
         .iter()
         .filter(|check| check.r#do.is_some())
@@ -43,7 +43,7 @@ struct ProjectCheck<'a> {
 }
 
 impl ProjectCheck<'_> {
-    /// All that is on this machine.
+    /// Runs all checks on this machine.
     async fn here(&self) -> Vec<Check> {
         let git = closed_git(self.around);
         let (mut checks, found) = self.repository(&git).await;
@@ -77,7 +77,6 @@ impl ProjectCheck<'_> {
                     None,
                 )
             }
-            // Said once, of git itself.
             // Each is reported by a check of its own.
             Err(GitError::NoGit | GitError::Sandbox { .. }) => (Vec::new(), None),
             Err(error) => {
@@ -88,7 +87,7 @@ impl ProjectCheck<'_> {
         }
     }
 
-    /// Where worktrees are, and where those of our own are made.
+    /// Checks the directories of worktrees, including those that remand creates.
     fn roots(&self) -> Vec<Check> {
         let set = self.around.loaded.project(self.project.project_id.as_str());
         let mut roots = set.worktree_roots;
@@ -96,7 +95,7 @@ impl ProjectCheck<'_> {
             roots.extend(Path::new(&self.project.path).parent().map(Path::to_owned));
         }
         let mut checks: Vec<Check> = roots.iter().filter_map(|root| self.root(root)).collect();
-        // It is made when it is needed.
+        // It is created when needed.
         if let Some(above) = existing(&set.own_worktrees) {
             checks.extend(self.unwritable(above, "own_worktrees"));
         }
@@ -128,7 +127,8 @@ impl ProjectCheck<'_> {
         ))
     }
 
-    /// Only a bare name can be looked for: a path is one of the worktree.
+    /// Checks the programs of gates. Only a bare name can be looked up: a path belongs to the
+    /// worktree.
     fn gates(&self) -> Vec<Check> {
         let set = self.around.loaded.project(self.project.project_id.as_str());
         let path = config::agent_environment(&[])
@@ -155,7 +155,7 @@ impl ProjectCheck<'_> {
             .collect()
     }
 
-    /// What the gates judge may be something else than what is pushed.
+    /// Reports a setting with which gates may check something other than what is pushed.
     fn gate_in(&self) -> Option<Check> {
         let set = self.around.loaded.project(self.project.project_id.as_str());
         (set.gate_in == GateIn::Worktree && !set.gates.is_empty()).then(|| {
@@ -165,7 +165,8 @@ impl ProjectCheck<'_> {
         })
     }
 
-    /// What is pushed goes where it was pinned to, whatever the repository says later: perhaps that is old.
+    /// Compares the pinned URL, which pushes use whatever the repository says later, with the
+    /// current origin: the pinned one may be out of date.
     fn origin(&self, found: &git::Project) -> Option<Check> {
         let (pinned, origin) = (self.project.remote_url.as_ref()?, found.origin.as_ref()?);
         let hidden = |url: &str| url.contains('@') && url.contains("://");
@@ -214,7 +215,8 @@ impl ProjectCheck<'_> {
         })
     }
 
-    /// Asked from an empty clone that is gone afterwards: the one of the state folder is the daemon's.
+    /// Reads the remote's head from a temporary, empty clone: the one in the state directory
+    /// belongs to the daemon.
     async fn head(&self, url: String) -> Result<Option<String>, RemoteError> {
         let folder = Scratch::new();
         let remote = Remote::new(NetworkAccess {
@@ -247,7 +249,7 @@ fn mend(error: &RemoteError, url: &str) -> String {
     }
 }
 
-/// A folder among the temporary ones, gone when it is dropped.
+/// Temporary directory, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -258,7 +260,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What can't be removed is in the folder for temporary things.
+        // If it cannot be removed, it stays in the directory for temporary files.
         drop(std::fs::remove_dir_all(&self.0));
     }
 }

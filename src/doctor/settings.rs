@@ -1,4 +1,5 @@
-//! The settings, the evaluators and the prompts: can they be read, and do they speak of what is there?
+//! Checks that the settings, the evaluators and the prompts can be read and refer to things that
+//! exist.
 
 use super::{Check, Surroundings};
 use crate::config::{self, ConfigError, ConfigLocation, Loaded};
@@ -8,7 +9,7 @@ use crate::prompt::Prompts;
 
 const NAME: &str = "configuration";
 
-/// The settings; where they can't be read the defaults, and why.
+/// Returns the settings; if they cannot be read, the defaults and the error.
 pub(super) fn load(place: &ConfigLocation) -> Result<(Loaded, Option<ConfigError>), ConfigError> {
     match config::load(place) {
         Ok(loaded) => Ok((loaded, None)),
@@ -72,7 +73,7 @@ fn file(around: &Surroundings) -> Check {
     }
 }
 
-/// Nothing is done without an agent.
+/// Reports that there is no agent: without one, nothing can be done.
 fn nobody(around: &Surroundings) -> Option<Check> {
     let loaded = &around.loaded;
     let lacking: Vec<&str> = around

@@ -1,5 +1,5 @@
-//! Evaluators that are somebody's own program: what they are shown, and how what they print is read. Nothing is run
-//! here; `docs/evaluators.md` says all of it field by field.
+//! Evaluators that are the user's own programs: their input, and the parser of their output. Nothing is run here;
+//! `docs/evaluators.md` describes every field.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,14 +12,14 @@ use crate::sanitize;
 use crate::secret_scan;
 use crate::work::{Item, ItemId, Priority, Source, Status};
 
-/// Rises when a field changes its meaning or goes; fields are added without that.
+/// Incremented when a field changes its meaning or is removed; new fields do not change it.
 pub(crate) const VERSION: u32 = 1;
 
-/// The most of each list that is shown.
+/// Maximum length of each list.
 pub(crate) const MOST_EVENTS: i64 = 200;
 pub(crate) const MOST_ROWS: i64 = 1000;
 
-/// The most that a pass may print. More of it, and nothing of the pass is used.
+/// Maximum output of a pass. If it is exceeded, nothing of the pass is used.
 pub(crate) const MOST_PROPOSALS: usize = 100;
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;
 
@@ -34,7 +34,7 @@ pub(crate) struct Snapshot {
     pub(crate) now: Time,
     pub(crate) evaluator: String,
     pub(crate) events: Vec<Event>,
-    /// There are newer ones, for which it is run again at once.
+    /// Set if there are newer ones, for which it is run again immediately.
     pub(crate) more_events: bool,
     pub(crate) projects: Vec<ShownProject>,
     pub(crate) changes: Vec<ShownChange>,
@@ -112,24 +112,24 @@ pub(crate) struct ShownPull {
     trouble: Option<String>,
 }
 
-/// What one line came to.
+/// Result of parsing one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
     Asked(EvaluatorRequest),
     Unread(Unread),
 }
 
-/// A line that is no proposal.
+/// A line that is not a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unread {
-    /// From 1 on.
+    /// Counted from 1.
     pub(crate) number: usize,
-    /// Its beginning.
+    /// Start of the line.
     pub(crate) text: String,
     pub(crate) reason: String,
 }
 
-/// What the program printed was more than anybody reads.
+/// Error for a program that printed more than the limit.
 #[derive(Debug, thiserror::Error)]
 #[error("it printed {found} proposals; {MOST_PROPOSALS} are the most of one pass")]
 pub(crate) struct Flood {
@@ -206,7 +206,7 @@ impl ShownPull {
     }
 }
 
-/// Reads what a program printed, a proposal a line. One bad line does not spoil the others.
+/// Parses the output of a program, one proposal per line. A bad line does not affect the others.
 pub(crate) fn read(printed: &[u8]) -> Result<Vec<Line>, Flood> {
     let printed = String::from_utf8_lossy(printed);
     let lines: Vec<(usize, &str)> = printed

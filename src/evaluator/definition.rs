@@ -1,4 +1,4 @@
-//! What evaluators there are: the stock set and a user's folder, one TOML file each, checked before anything runs.
+//! Definitions of evaluators: the stock set and a user's directory, one TOML file each, checked before anything runs.
 
 use std::fmt;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::evaluator::schedule::Schedule;
 use crate::event::EventType;
 
 closed_enum! {
-    /// What an evaluator does.
+    /// Kind of an evaluator.
     "kind" Kind {
         ReviewFeedback = "review_feedback",
         PrFeedback = "pr_feedback",
@@ -29,7 +29,7 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// What an evaluator has to have fetched from outside before it judges.
+    /// Data that has to be fetched before an evaluator judges.
     "need" Need {
         PrFeedback = "pr_feedback",
     }
@@ -57,22 +57,22 @@ pub(crate) enum Config {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ReviewFeedback {
-    /// Fixes before a person is asked; none: as configured elsewhere.
+    /// Maximum number of fixes before a person is asked; none: as configured elsewhere.
     pub(crate) max_fix_cycles: Option<i64>,
 }
 
-/// A program of the user's own, in any language.
+/// The user's own program, in any language.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Command {
     /// Never empty.
     pub(crate) argv: Vec<String>,
     pub(crate) limit: Duration,
-    /// That of its file: it is run there.
+    /// Directory of its file, in which it runs.
     pub(crate) folder: PathBuf,
 }
 
 impl Command {
-    /// A path is looked up beside the evaluator's file or, with `~/`, in the home; a name in $PATH.
+    /// A path is relative to the evaluator's file or, with `~/`, to the home directory; a name is looked up in $PATH.
     pub(crate) fn program(&self, home: Option<&Path>) -> PathBuf {
         let program = Path::new(self.argv.first().map(String::as_str).unwrap_or_default());
         if let (Ok(rest), Some(home)) = (program.strip_prefix("~"), home) {
@@ -86,7 +86,7 @@ impl Command {
     }
 }
 
-/// Where a definition comes from.
+/// Origin of a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Stock,
@@ -112,7 +112,7 @@ pub(crate) enum DefinitionError {
         path.display()
     )]
     Name { path: PathBuf },
-    /// `report` shows the place.
+    /// `report` shows the location.
     #[error("{report}")]
     Fault {
         file: String,
@@ -122,10 +122,10 @@ pub(crate) enum DefinitionError {
     },
 }
 
-/// What is wrong with a definition.
+/// Error in a definition.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// Not TOML, an unknown key, a missing one, or a value of the wrong sort.
+    /// Not TOML, an unknown key, a missing one, or a value of the wrong type.
     Form,
     Command,
     Schedule,
@@ -168,8 +168,8 @@ const LIMIT_S: RangeInclusive<i64> = 1..=600;
 const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 const EXAMPLE: &str = "`evaluators/review_feedback.toml` among the stock files shows every key";
 
-/// The stock set with those of `folder` added, or in their place; what is switched off is left out. In the order of
-/// their names. `now` decides whether a schedule will ever fire.
+/// The stock set with the definitions of `folder` added or replaced, without those that are switched off, ordered by
+/// name. `now` decides if a schedule will ever fire.
 pub(crate) fn load(folder: Option<&Path>, now: Time) -> Result<Vec<Definition>, DefinitionError> {
     let mut all = Vec::new();
     for &(name, source) in STOCK {
@@ -191,7 +191,7 @@ pub(crate) fn load(folder: Option<&Path>, now: Time) -> Result<Vec<Definition>, 
     Ok(all)
 }
 
-/// How many fixes the evaluators allow, where one of them says so, and its name.
+/// Returns the maximum number of fixes that an evaluator sets, with its name.
 pub(crate) fn max_fix_cycles(definitions: &[Definition]) -> Option<(i64, &str)> {
     definitions
         .iter()
@@ -203,7 +203,7 @@ pub(crate) fn max_fix_cycles(definitions: &[Definition]) -> Option<(i64, &str)> 
         })
 }
 
-/// What one file defines; nothing when it is switched off. The file need not be in the folder.
+/// Returns the definition in one file; none if it is switched off. The file need not be in the directory.
 pub(crate) fn load_file(path: &Path, now: Time) -> Result<Option<Definition>, DefinitionError> {
     let name = name_of(path).ok_or_else(|| DefinitionError::Name {
         path: path.to_owned(),
@@ -231,7 +231,7 @@ struct SourceFile<'a> {
     source: &'a str,
 }
 
-/// What the file says; `C` is the `[config]` of its kind.
+/// Contents of a file; `C` is the `[config]` of its kind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw<C> {
@@ -415,7 +415,7 @@ impl SourceFile<'_> {
             Origin::Stock => None,
         };
         let folder = folder.unwrap_or(Path::new("."));
-        // One that can't be made absolute is gone, which whoever runs the command notices.
+        // A path that cannot be made absolute does not exist, which is reported when the command runs.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         Ok(Command {
             argv: command.into_inner(),
@@ -471,7 +471,7 @@ impl SourceFile<'_> {
     }
 }
 
-/// An evaluator is called as its file is.
+/// The name of an evaluator is that of its file.
 fn name_of(path: &Path) -> Option<String> {
     let is_name = |stem: &&str| {
         !stem.is_empty()
@@ -486,8 +486,8 @@ fn name_of(path: &Path) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The definitions of a folder, in the order of their names. Hidden files are a file manager's business; folders and
-/// programs are those of command evaluators.
+/// The definitions of a directory, ordered by name. Hidden files are ignored; subdirectories and programs belong to
+/// command evaluators.
 fn files_of(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
     let fail = |source| DefinitionError::Folder {
         path: folder.to_path_buf(),
@@ -514,7 +514,7 @@ fn files_of(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
     Ok(files)
 }
 
-/// A file that can be run.
+/// An executable file.
 pub(crate) fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

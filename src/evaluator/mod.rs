@@ -1,4 +1,4 @@
-//! Looks at the blackboard and proposes. It must not change anything, and it reads no clock.
+//! Evaluators: read the blackboard and return proposals. They must not change anything, and they read no clock.
 
 pub(crate) mod command;
 pub(crate) mod definition;
@@ -9,4 +9,3 @@ mod size_limit;
 
 pub(crate) use definition::{Config, Definition};
 pub(crate) use pr_feedback::{OurPush, PullCase};
-pub(crate) use review_feedback::Case;

@@ -1,5 +1,5 @@
-//! The stock evaluator of pull requests: what was read from the forge becomes rejections, approvals and moves. Values in,
-//! steps out; it reads nothing and changes nothing.
+//! The stock evaluator of pull requests: feedback from the forge becomes rejections, approvals and moves. Values in,
+//! proposals out; it reads nothing and changes nothing.
 
 use std::time::Duration;
 
@@ -8,13 +8,14 @@ use crate::change::{AdoptedBy, Change, State};
 use crate::clock::{self, Time};
 use crate::event::body::WorkRejected;
 use crate::finding::{Severity, Verdict};
-use crate::proposal::PullStep;
-use crate::pull_request::FeedbackOutcome;
-use crate::pull_request::{Feedback, PullRow, PullState, ReviewState, SaidKind, Trust};
+use crate::proposal::Proposal;
+use crate::pull_request::{
+    Feedback, FeedbackOutcome, PullRow, PullState, ReviewState, SaidKind, Trust,
+};
 use crate::review_text::{Dialect, read};
-use crate::work::NewRejection;
+use crate::text::short_sha;
 
-/// For this long after a review was read its comments may still be missing.
+/// Time after a review was read during which its comments may still be missing.
 const COMMENTS_LAG: Duration = Duration::from_secs(120);
 
 /// A change with its pull request as it was last read.
@@ -24,113 +25,64 @@ pub(crate) struct PullCase {
     pub(crate) pull: PullRow,
     /// Oldest first.
     pub(crate) unjudged: Vec<Feedback>,
-    /// Inline comments that were judged before their review was there, as context, and that no fix was given.
+    /// Inline comments that were judged as context before their review arrived, and that no fix was given.
     pub(crate) alone: Vec<Feedback>,
     pub(crate) pushes: Vec<OurPush>,
     /// A fix is open, or a review is running: a head that a person moved waits for its end.
     pub(crate) is_busy: bool,
-    /// Why a change that is over can't be opened again: another one has its branch or its worktree.
+    /// Reason why an ended change cannot be reopened: another one has its branch or its worktree.
     pub(crate) taken_by: Option<String>,
-    /// Somebody's request for changes waits for a fix or is in one, each by its author.
+    /// Authors of requests for changes that wait for a fix or are in one.
     pub(crate) standing: Vec<String>,
 }
 
-/// A push of ours.
+/// A push by remand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OurPush {
     pub(crate) from: String,
     pub(crate) to: String,
-    /// None: begun, and its end not known.
+    /// None: started, with an unknown result.
     pub(crate) done_at: Option<Time>,
 }
 
-/// What comes of it.
+/// Result of judging a pull request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Judged {
-    pub(crate) steps: Vec<PullStep>,
-    /// Nothing is left to look at until something new is read.
+    pub(crate) proposals: Vec<Proposal>,
+    /// Set if nothing is left to judge until something new is read.
     pub(crate) is_settled: bool,
 }
 
+/// Judges a pull request as it was last read.
 pub(crate) fn judge(case: &PullCase) -> Judged {
-    let mut steps = Vec::new();
-    match (case.pull.state, case.change.state) {
-        (PullState::Merged, State::Merged) | (PullState::Closed, State::Merged | State::Closed) => {
-        }
-        (PullState::Merged, _) => steps.push(PullStep::Merged),
-        (PullState::Closed, _) => steps.push(PullStep::Closed),
-        (PullState::Open, State::Closed) if case.pull.acted_on == Some(PullState::Closed) => {
-            // What else there is to see is looked at once it is back.
-            return match &case.taken_by {
-                None => Judged {
-                    steps: vec![PullStep::Reopened],
-                    is_settled: false,
-                },
-                Some(reason) => Judged {
-                    steps: vec![PullStep::StaysClosed {
-                        reason: reason.clone(),
-                    }],
-                    is_settled: true,
-                },
-            };
-        }
-        (PullState::Open, State::Merged | State::Closed) => {}
-        (PullState::Open, _) => return while_open(case),
-    }
-    if case.pull.state == PullState::Closed
-        && (!steps.is_empty() || case.pull.acted_on == Some(PullState::Closed))
-    {
-        // It may be reopened: what is said until then is judged then.
-        return Judged {
-            steps,
-            is_settled: true,
-        };
-    }
-    let over = if case.pull.state == PullState::Open {
-        "the change is over".to_owned()
-    } else {
-        format!("the PR is {}", case.pull.state)
-    };
-    steps.extend(case.unjudged.iter().map(|said| match said.trust {
-        Trust::MayMakeWork if is_request(said) => {
-            pass_over(said, FeedbackOutcome::PrOver, over.clone())
-        }
-        Trust::MayMakeWork | Trust::ShownOnly | Trust::Ours => {
-            settle(said, FeedbackOutcome::PrOver, &over)
-        }
-    }));
-    Judged {
-        steps,
-        is_settled: true,
-    }
-}
-
-fn while_open(case: &PullCase) -> Judged {
     let (change, pull) = (&case.change, &case.pull);
-    let mut steps = Vec::new();
+    if pull.state != PullState::Open || change.state.is_over() {
+        return judge_ended(case);
+    }
+    let mut proposals = Vec::new();
     if change.adopted_by == Some(AdoptedBy::Discovery) {
         match &pull.passed_over {
             Some(reason) if !change.paused_by_rules => {
-                steps.push(PullStep::Unwanted {
+                proposals.push(Proposal::Unwanted {
                     reason: reason.clone(),
                 });
             }
-            None if change.paused_by_rules => steps.push(PullStep::Wanted),
+            None if change.paused_by_rules => proposals.push(Proposal::Wanted),
             Some(_) | None => {}
         }
     }
     if pull.base_ref != change.base {
-        steps.push(PullStep::Retargeted {
+        proposals.push(Proposal::Retargeted {
             to: pull.base_ref.clone(),
         });
     }
     let mut is_settled = true;
     match moved(case) {
         Moved::No => {}
-        // Looked at again after a later read, which may show nothing new.
+        // Judged again after a later read, which may show nothing new.
         Moved::Perhaps => is_settled = false,
         Moved::Yes if case.is_busy || change.state.is_running() => is_settled = false,
-        Moved::Yes => steps.push(PullStep::HeadMoved {
+        Moved::Yes => proposals.push(Proposal::HeadMoved {
             to: pull.head_sha.clone(),
         }),
     }
@@ -141,26 +93,82 @@ fn while_open(case: &PullCase) -> Judged {
         .map(id_of)
         .collect();
     is_settled &= early.is_empty();
-    steps.extend(feedback_steps(case, &early));
-    Judged { steps, is_settled }
+    proposals.extend(feedback_proposals(case, &early));
+    Judged {
+        proposals,
+        is_settled,
+    }
 }
 
-/// Whether somebody else than us moved the branch.
+/// Judges a pull request if it was merged or closed, or if its change was.
+fn judge_ended(case: &PullCase) -> Judged {
+    let mut proposals = Vec::new();
+    match (case.pull.state, case.change.state) {
+        (PullState::Merged, State::Merged) | (PullState::Closed, State::Merged | State::Closed) => {
+        }
+        (PullState::Merged, _) => proposals.push(Proposal::Merged),
+        (PullState::Closed, _) => proposals.push(Proposal::Closed),
+        (PullState::Open, State::Closed) if case.pull.acted_on == Some(PullState::Closed) => {
+            // Everything else is judged once it is reopened.
+            return match &case.taken_by {
+                None => Judged {
+                    proposals: vec![Proposal::Reopened],
+                    is_settled: false,
+                },
+                Some(reason) => Judged {
+                    proposals: vec![Proposal::StaysClosed {
+                        reason: reason.clone(),
+                    }],
+                    is_settled: true,
+                },
+            };
+        }
+        (PullState::Open, _) => {}
+    }
+    if case.pull.state == PullState::Closed
+        && (!proposals.is_empty() || case.pull.acted_on == Some(PullState::Closed))
+    {
+        // It may be reopened: comments made until then are judged then.
+        return Judged {
+            proposals,
+            is_settled: true,
+        };
+    }
+    let over = if case.pull.state == PullState::Open {
+        "the change is over".to_owned()
+    } else {
+        format!("the PR is {}", case.pull.state)
+    };
+    proposals.extend(case.unjudged.iter().map(|said| match said.trust {
+        Trust::MayMakeWork if is_request(said) => {
+            pass_over(said, FeedbackOutcome::PrOver, over.clone())
+        }
+        Trust::MayMakeWork | Trust::ShownOnly | Trust::Ours => {
+            settle(said, FeedbackOutcome::PrOver, &over)
+        }
+    }));
+    Judged {
+        proposals,
+        is_settled: true,
+    }
+}
+
+/// Result of checking for a move of the branch by somebody else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moved {
     No,
-    /// It is where a push of ours, which is under way, found it.
+    /// At the commit where our push, which is still running, found it.
     Perhaps,
     Yes,
 }
 
 fn moved(case: &PullCase) -> Moved {
     let head = &case.pull.head_sha;
-    // Of our pushes only the last one: who goes back to an earlier one takes the later ones off the branch.
+    // Only the last of our pushes: a reset to an earlier one removes the later ones from the branch.
     if *head == case.change.head || case.pushes.last().is_some_and(|push| push.to == *head) {
         return Moved::No;
     }
-    // That the forge lags was seen when it was read: intake stores where the remote has the branch.
+    // Lag of the forge was handled by the read: intake stores the remote's head of the branch.
     let is_under_way = case
         .pushes
         .iter()
@@ -172,9 +180,9 @@ fn moved(case: &PullCase) -> Moved {
     }
 }
 
-/// `early` are left for a later look.
-fn feedback_steps(case: &PullCase, early: &[&str]) -> Vec<PullStep> {
-    let mut steps = Vec::new();
+/// Proposals for all comments, except those in `early`, which are left for a later pass.
+fn feedback_proposals(case: &PullCase, early: &[&str]) -> Vec<Proposal> {
+    let mut proposals = Vec::new();
     let mut standing = case.standing.clone();
     let mut taken: Vec<&str> = early.to_vec();
     for said in case
@@ -183,19 +191,19 @@ fn feedback_steps(case: &PullCase, early: &[&str]) -> Vec<PullStep> {
         .filter(|said| is_request(said) && !early.contains(&id_of(said)))
     {
         let with_it = comments_of(said, case);
-        let step = request(case, said, &with_it);
-        if matches!(step, PullStep::Reject(_)) {
+        let proposal = request(case, said, &with_it);
+        if matches!(proposal, Proposal::Reject { .. }) {
             standing.push(said.author.clone());
         } else {
-            // What came with a request that makes no work goes the same way.
-            steps.extend(with_it.iter().map(|comment| {
+            // Comments of a request that makes no work are settled too.
+            proposals.extend(with_it.iter().map(|comment| {
                 let reason = "it came with a review that made no work";
                 settle(comment, FeedbackOutcome::NoWork, reason)
             }));
         }
         taken.extend(with_it.iter().map(|comment| id_of(comment)));
         taken.push(id_of(said));
-        steps.push(step);
+        proposals.push(proposal);
     }
     for said in case
         .unjudged
@@ -203,7 +211,7 @@ fn feedback_steps(case: &PullCase, early: &[&str]) -> Vec<PullStep> {
         .filter(|said| said.state == Some(ReviewState::Dismissed))
     {
         let with_it = comments_of(said, case);
-        steps.extend(with_it.iter().map(|comment| {
+        proposals.extend(with_it.iter().map(|comment| {
             let reason = "it came with a review that was dismissed";
             settle(comment, FeedbackOutcome::Dismissed, reason)
         }));
@@ -214,7 +222,7 @@ fn feedback_steps(case: &PullCase, early: &[&str]) -> Vec<PullStep> {
         .iter()
         .filter(|said| !taken.contains(&id_of(said)))
     {
-        steps.push(match (said.trust, said.state) {
+        proposals.push(match (said.trust, said.state) {
             (Trust::MayMakeWork, Some(ReviewState::Approved)) if said.is_person => {
                 approval(case, said, &standing)
             }
@@ -234,11 +242,11 @@ fn feedback_steps(case: &PullCase, early: &[&str]) -> Vec<PullStep> {
             (Trust::Ours, _) => settle_as(said, FeedbackOutcome::Ours),
         });
     }
-    steps
+    proposals
 }
 
-/// A review that requests changes, or a comment that says so in a verdict of its own: the forge lets nobody review his
-/// own pull request.
+/// True for a review that requests changes, or for a comment with such a verdict: the forge does not let authors review
+/// their own pull requests.
 fn is_request(said: &Feedback) -> bool {
     match said.state {
         Some(ReviewState::ChangesRequested) => said.trust != Trust::Ours,
@@ -251,19 +259,19 @@ fn is_request(said: &Feedback) -> bool {
     }
 }
 
-/// Only a verdict in one of the written forms counts; a mere complaint is context.
+/// Only a verdict in one of the written forms counts; a complaint without one is context.
 fn says_no(body: &str) -> bool {
     let reading = read(body, Severity::Critical);
     reading.dialect != Dialect::None && reading.raw_verdict == Some(Verdict::ChangesRequested)
 }
 
-/// The forge takes no request for changes without a word: its comments are on their way.
+/// True if a request for changes is empty. The forge does not accept those, so its comments have not arrived yet.
 fn waits_for_comments(case: &PullCase, said: &Feedback) -> bool {
     said.state == Some(ReviewState::ChangesRequested)
         && said.trust == Trust::MayMakeWork
         && is_live(case, said)
         && says_nothing(said, &comments_of(said, case))
-        // It was stored after the read had begun, so its wait may be a little longer than the lag.
+        // It was stored after the read had started, so its wait may be a little longer than the lag.
         && case.pull.read_at.is_none_or(|read| !clock::is_due(said.taken_in.plus(COMMENTS_LAG), read, 2 * COMMENTS_LAG))
 }
 
@@ -289,24 +297,27 @@ fn comments_of<'a>(review: &Feedback, case: &'a PullCase) -> Vec<&'a Feedback> {
         .collect()
 }
 
-fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep {
+fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> Proposal {
     if said.trust != Trust::MayMakeWork {
         return pass_over(said, FeedbackOutcome::NotTrusted, why_shown_only(said));
     }
-    // The forge asks nobody to review his own.
+    // The forge does not accept review requests to authors.
     let ask_again = Some(&said.author)
         .filter(|author| said.is_person && case.pull.author.as_ref() != Some(author));
     if !is_live(case, said) {
-        let head = short(&case.pull.head_sha);
+        let head = short_sha(&case.pull.head_sha);
         let why = match &said.commit {
-            Some(about) => format!("it is about {}, and the head is {head} now", short(about)),
+            Some(about) => format!(
+                "it is about {}, and the head is {head} now",
+                short_sha(about)
+            ),
             None => format!("it was said before {head} came"),
         };
         let asked = ask_again
             .map(|author| format!("; {author} is asked to look again"))
             .unwrap_or_default();
         let feedback_id = said.feedback_id.clone();
-        return PullStep::PassOver {
+        return Proposal::PassOver {
             feedback_id,
             outcome: FeedbackOutcome::OtherHead,
             reason: format!("{why}{asked}"),
@@ -314,7 +325,7 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep
         };
     }
     if says_nothing(said, comments) {
-        return PullStep::PassOver {
+        return Proposal::PassOver {
             feedback_id: said.feedback_id.clone(),
             outcome: FeedbackOutcome::SaysNothing,
             reason: "it requests changes and does not say which".to_owned(),
@@ -341,12 +352,15 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> PullStep
         said.author,
         first_line(said, comments)
     );
-    let by = format!("github:{}", said.author);
-    PullStep::Reject(Box::new(NewRejection::new(by, summary, rejected)))
+    Proposal::Reject {
+        by: format!("github:{}", said.author),
+        summary,
+        rejected: Box::new(rejected),
+    }
 }
 
-/// Whether it is about the head, or about one that only pushes of ours have replaced since: then it came during the fix,
-/// and waits for the next.
+/// True if a comment is about the head, or about one that only our pushes have replaced since: then it arrived during
+/// the fix and waits for the next one.
 fn is_live(case: &PullCase, said: &Feedback) -> bool {
     let Some(commit) = &said.commit else {
         return is_after_head(case, said);
@@ -367,8 +381,8 @@ fn is_live(case: &PullCase, said: &Feedback) -> bool {
     is_head(sha)
 }
 
-/// What names no commit is about the head if it was said after that came. Where we pushed the head, it was not there
-/// yet at the last look before: it came during the fix, or later.
+/// True if a comment that names no commit was made after the head was pushed. If we pushed the head, the comment was
+/// not there at the check before, so it arrived during the fix or later.
 fn is_after_head(case: &PullCase, said: &Feedback) -> bool {
     if case.pushes.iter().any(|push| push.to == case.pull.head_sha) {
         return true;
@@ -383,7 +397,7 @@ fn is_after_head(case: &PullCase, said: &Feedback) -> bool {
     }
 }
 
-fn approval(case: &PullCase, said: &Feedback, standing: &[String]) -> PullStep {
+fn approval(case: &PullCase, said: &Feedback, standing: &[String]) -> Proposal {
     let head = said
         .commit
         .clone()
@@ -394,8 +408,8 @@ fn approval(case: &PullCase, said: &Feedback, standing: &[String]) -> PullStep {
             FeedbackOutcome::OtherHead,
             format!(
                 "it approves {}, and the head is {} now",
-                short(&head),
-                short(&case.pull.head_sha)
+                short_sha(&head),
+                short_sha(&case.pull.head_sha)
             ),
         );
     }
@@ -405,7 +419,7 @@ fn approval(case: &PullCase, said: &Feedback, standing: &[String]) -> PullStep {
             FeedbackOutcome::ObjectionStands,
             format!("{by} requests changes, and that still stands"),
         ),
-        None => PullStep::Approve {
+        None => Proposal::Approve {
             by: said.author.clone(),
             head,
             feedback_id: said.feedback_id.clone(),
@@ -434,8 +448,8 @@ fn why_shown_only(said: &Feedback) -> String {
         .unwrap_or_else(|| format!("{} may not make work", said.author))
 }
 
-fn settle(said: &Feedback, outcome: FeedbackOutcome, reason: &str) -> PullStep {
-    PullStep::Settle {
+fn settle(said: &Feedback, outcome: FeedbackOutcome, reason: &str) -> Proposal {
+    Proposal::Settle {
         feedback_id: said.feedback_id.clone(),
         outcome,
         reason: Some(reason.to_owned()),
@@ -443,23 +457,19 @@ fn settle(said: &Feedback, outcome: FeedbackOutcome, reason: &str) -> PullStep {
 }
 
 /// An outcome that needs no reason.
-fn settle_as(said: &Feedback, outcome: FeedbackOutcome) -> PullStep {
-    PullStep::Settle {
+fn settle_as(said: &Feedback, outcome: FeedbackOutcome) -> Proposal {
+    Proposal::Settle {
         feedback_id: said.feedback_id.clone(),
         outcome,
         reason: None,
     }
 }
 
-fn pass_over(said: &Feedback, outcome: FeedbackOutcome, reason: String) -> PullStep {
-    PullStep::PassOver {
+fn pass_over(said: &Feedback, outcome: FeedbackOutcome, reason: String) -> Proposal {
+    Proposal::PassOver {
         feedback_id: said.feedback_id.clone(),
         outcome,
         reason,
         ask_again: None,
     }
-}
-
-fn short(sha: &str) -> String {
-    sha.chars().take(10).collect()
 }

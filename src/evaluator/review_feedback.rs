@@ -1,67 +1,35 @@
-//! The stock evaluator: what waits for a change becomes one fix, or one escalation when a bound is reached.
+//! The stock evaluator: the pending rejections of a change become one fix, or one escalation when a limit is reached.
 //! Values in, a proposal out; it reads nothing and changes nothing.
 
 use crate::change::{Change, FinalVerdict, State};
-use crate::proposal::{Bound, Decision, Escalation, Fix, Proposal, decision};
+use crate::proposal::{Bound, Decision, Escalation, Proposal, decision};
 use crate::review_text::{Cycle, stuck};
-use crate::work::{Rejection, ReviewFixMetadata};
+use crate::work::Rejection;
 
-/// Maximum bytes of feedback in an item's metadata: what all runs of a fix can be told by default. Prompts are made from
-/// the events, which have all of it.
-const COMMENTS_CAP: usize = 1_000_000;
-
-/// A change with all that waits for it.
-#[derive(Debug, Clone)]
-pub(crate) struct Case {
-    pub(crate) change: Change,
-    pub(crate) repo: Option<String>,
-    /// Oldest first.
-    pub(crate) pending: Vec<Rejection>,
-    /// The reviews since a person last spoke, oldest first.
-    pub(crate) history: Vec<Cycle>,
-}
-
-/// One fix for all that waits, an escalation, or nothing while the change is busy with something else.
-pub(crate) fn propose(case: &Case) -> Option<Proposal> {
-    if case.pending.is_empty() || !takes_fixes(case.change.state) {
+/// Returns one fix for all pending rejections, an escalation, or nothing while the change is busy. `pending` is oldest
+/// first, and so is `history`: the reviews since a person's last decision.
+pub(crate) fn propose(
+    change: &Change,
+    pending: &[Rejection],
+    history: &[Cycle],
+) -> Option<Proposal> {
+    if pending.is_empty() || !takes_fixes(change.state) {
         return None;
     }
-    let begins_round = case.pending.iter().any(|rejection| rejection.by_person);
-    if let Some(escalation) = reached(case, begins_round) {
-        return Some(Proposal::Bound {
-            change_id: case.change.change_id.clone(),
-            escalation,
-        });
+    let begins_round = pending.iter().any(|rejection| rejection.by_person);
+    if let Some(escalation) = reached(change, pending, history, begins_round) {
+        return Some(Proposal::Bound(escalation));
     }
-    let change = &case.change;
-    let fix_cycle = if begins_round {
-        0
-    } else {
-        change.budget.fix_cycle
-    };
-    Some(Proposal::Fix(Fix {
-        change_id: change.change_id.clone(),
-        rejections: case
-            .pending
-            .iter()
-            .map(|rejection| rejection.rejection_id.clone())
-            .collect(),
+    let ids = pending
+        .iter()
+        .map(|rejection| rejection.rejection_id.clone());
+    Some(Proposal::Fix {
+        rejections: ids.collect(),
         begins_round,
-        metadata: ReviewFixMetadata {
-            pr_number: change.pr_number,
-            repo: case.repo.clone(),
-            branch: change.branch.clone(),
-            worktree_path: change.worktree.clone(),
-            fix_cycle,
-            max_fix_cycles: change.budget.max_fix_cycles,
-            review_comments: comments(&case.pending),
-            implementation_work_item_id: change.implementation_item_id.clone(),
-            project_id: change.project_id.clone(),
-        },
-    }))
+    })
 }
 
-/// States in which a fix may begin. In the others a rejection waits: for the review or the fix under way.
+/// True for states in which a fix may start. In the others a rejection waits for the running review or fix.
 pub(crate) fn takes_fixes(state: State) -> bool {
     match state {
         State::SelfReviewFailed
@@ -83,17 +51,20 @@ pub(crate) fn takes_fixes(state: State) -> bool {
     }
 }
 
-/// The bound that stands in the way of another fix.
-fn reached(case: &Case, begins_round: bool) -> Option<Escalation> {
-    let budget = &case.change.budget;
-    let id = &case.change.change_id;
-    let subject = case
-        .change
+/// Returns the limit that prevents another fix.
+fn reached(
+    change: &Change,
+    pending: &[Rejection],
+    history: &[Cycle],
+    begins_round: bool,
+) -> Option<Escalation> {
+    let budget = &change.budget;
+    let id = &change.change_id;
+    let subject = change
         .pr_number
         .map_or_else(|| id.to_string(), |number| format!("PR #{number}"));
     let at = |bound: Bound, reason: String, decision: Decision| {
-        let rejected_item = case
-            .pending
+        let rejected_item = pending
             .iter()
             .rev()
             .find_map(|rejection| rejection.rejected.item_id.clone());
@@ -103,7 +74,7 @@ fn reached(case: &Case, begins_round: bool) -> Option<Escalation> {
             .with_verdict(FinalVerdict::MaxCyclesReached);
         Some(escalation)
     };
-    if !case.change.auto_fix && !begins_round {
+    if !change.auto_fix && !begins_round {
         return at(
             Bound::Reverted,
             format!("a person took a fix of {subject} back, so no more are made by themselves"),
@@ -151,7 +122,7 @@ fn reached(case: &Case, begins_round: bool) -> Option<Escalation> {
             format!("{subject} {}", budget.used(spent)),
             decision!(
                 "allow more ({more}), accept it ({approve}), or close it ({cancel})",
-                more = case.change.more_command(spent),
+                more = change.more_command(spent),
                 approve = Decision::approve(id),
                 cancel = Decision::cancel(id),
             ),
@@ -160,7 +131,7 @@ fn reached(case: &Case, begins_round: bool) -> Option<Escalation> {
     if begins_round {
         return None;
     }
-    let stuck = stuck(&case.history)?;
+    let stuck = stuck(history)?;
     at(
         Bound::NoProgress,
         format!("{subject} makes no progress: {stuck}"),
@@ -170,38 +141,4 @@ fn reached(case: &Case, begins_round: bool) -> Option<Escalation> {
             approve = Decision::approve(id),
         ),
     )
-}
-
-/// All feedback as one text: what was said, then each finding with its place.
-fn comments(pending: &[Rejection]) -> String {
-    let mut text = String::new();
-    for rejection in pending {
-        text.push_str(rejection.text());
-        text.push('\n');
-        for finding in &rejection.rejected.findings {
-            let line = finding
-                .line
-                .map(|line| format!(":{line}"))
-                .unwrap_or_default();
-            text.push_str(&format!(
-                "- [{}] {}{line} {}\n",
-                finding.severity,
-                finding.path.as_deref().unwrap_or_default(),
-                finding.text
-            ));
-            for line in finding.context.as_deref().unwrap_or_default().lines() {
-                text.push_str(&format!("    | {line}\n"));
-            }
-        }
-        text.push('\n');
-    }
-    let cut = text.floor_char_boundary(COMMENTS_CAP);
-    let left_out = text.len() - cut;
-    if left_out > 0 {
-        text.truncate(cut);
-        text.push_str(&format!(
-            "\n… ({left_out} more bytes are in the events of its rejections)\n"
-        ));
-    }
-    text
 }

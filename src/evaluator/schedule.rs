@@ -1,5 +1,5 @@
-//! When an evaluator looks by itself. Wraps the `cron` crate, which reads some expressions otherwise than people who
-//! know cron expect: whatever has two readings is refused. It must not read the clock.
+//! The schedule of an evaluator. Wraps the `cron` crate, which reads some expressions in a way that cron users do not
+//! expect: ambiguous expressions are refused. It must not read the clock.
 
 use chrono::{
     DateTime, Datelike as _, Local, LocalResult, NaiveDateTime, Offset as _, TimeDelta, TimeZone,
@@ -11,9 +11,9 @@ use crate::clock::{Time, Zone};
 
 const SHORTHANDS: &str = "@hourly, @daily, @weekly, @monthly, @yearly";
 
-/// Set times. A firing is its own moment, to the second, computed from the expression and not from when somebody noticed:
-/// whoever remembers the last moment and asks for the next one after it fires each moment once. With five fields that is
-/// once a minute at most; with seconds, several moments of one minute are several firings, since that was asked for.
+/// Fixed times. A firing is an exact second computed from the expression, independent of when it is noticed: a caller
+/// that stores the last firing and asks for the next one after it sees each firing once. With five fields that is at
+/// most once per minute; with seconds, one minute may have several firings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Schedule {
     text: String,
@@ -51,7 +51,7 @@ pub(crate) enum ScheduleError {
 }
 
 impl ScheduleError {
-    /// What to write instead.
+    /// Suggests a valid schedule.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Every => "`*/5 * * * *` is every five minutes, `0 */2 * * *` every two hours",
@@ -74,7 +74,7 @@ impl ScheduleError {
 }
 
 impl Schedule {
-    /// `now` decides whether it will ever fire.
+    /// `now` decides if it will ever fire.
     pub(crate) fn parse(text: &str, zone: Zone, now: Time) -> Result<Self, ScheduleError> {
         let cron = unambiguous(text.trim())?
             .parse()
@@ -90,7 +90,7 @@ impl Schedule {
         }
     }
 
-    /// As it was written.
+    /// Text of the schedule in the file.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -99,7 +99,7 @@ impl Schedule {
         self.zone
     }
 
-    /// The first moment later than `after`.
+    /// The first firing after `after`.
     pub(crate) fn next_after(&self, after: Time) -> Option<Time> {
         if after.utc().year() > LAST_YEAR {
             return None;
@@ -111,15 +111,15 @@ impl Schedule {
         next.map(|next| Time::from_millis(next.timestamp_millis()))
     }
 
-    /// The first `count` moments later than `after`.
+    /// The first `count` firings after `after`.
     pub(crate) fn next(&self, after: Time, count: usize) -> Vec<Time> {
         std::iter::successors(self.next_after(after), |&last| self.next_after(last))
             .take(count)
             .collect()
     }
 
-    /// The crate steps by wall clock, so that around a change of the offset it goes backwards or leaves an hour out.
-    /// Here it only lists wall-clock times; which moments they are is decided below.
+    /// The crate steps by wall clock, so that around a change of the offset it goes backwards or skips an hour. Here it
+    /// only lists wall-clock times; they are converted to instants below.
     fn next_in<Z: TimeZone>(&self, zone: &Z, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let offset = |at: DateTime<Utc>| zone.offset_from_utc_datetime(&at.naive_utc()).fix();
         let here = offset(after);
@@ -149,7 +149,8 @@ impl Schedule {
             {
                 best = Some(best.map_or(moment, |best| best.min(moment)));
             }
-            // Later wall-clock times cannot be earlier moments once the clock has moved on by more than any change.
+            // Once the clock has advanced by more than any change of the offset, later wall-clock times cannot be
+            // earlier instants.
             if best.is_some_and(|best| {
                 wall > best.with_timezone(&offset(best)).naive_local() + LONGEST_CHANGE
             }) {
@@ -159,7 +160,7 @@ impl Schedule {
         best
     }
 
-    /// The moments at which a clock on the wall shows `wall` and this schedule fires.
+    /// The instants at which a wall clock shows `wall` and this schedule fires.
     fn moments<Z: TimeZone>(&self, zone: &Z, wall: NaiveDateTime) -> [Option<DateTime<Utc>>; 2] {
         let names_hours = !self.cron.hours().is_all();
         match zone.from_local_datetime(&wall) {
@@ -171,7 +172,7 @@ impl Schedule {
                 Some(first.with_timezone(&Utc)),
                 Some(second.with_timezone(&Utc)),
             ],
-            // By the offset from before the gap: 02:30 becomes 03:30.
+            // Uses the offset from before the gap: 02:30 becomes 03:30.
             LocalResult::None if names_hours => {
                 let before = zone.from_local_datetime(&(wall - LONGEST_CHANGE)).latest();
                 [
@@ -186,13 +187,13 @@ impl Schedule {
 
 const HORIZON: TimeDelta = TimeDelta::days(5 * 366);
 
-/// The crate knows no later year, and its arithmetic panics at the end of time.
+/// The crate supports no later year, and its arithmetic panics at the end of its range.
 const LAST_YEAR: i32 = 2100;
 
-/// No zone of today moves its clock by more.
+/// No current time zone shifts its clock by more.
 const LONGEST_CHANGE: TimeDelta = TimeDelta::hours(3);
 
-/// The expression in the crate's own spelling, when there is only one way to read it.
+/// The expression in the crate's own syntax, if it is unambiguous.
 fn unambiguous(text: &str) -> Result<String, ScheduleError> {
     if text.starts_with('@') {
         return match text {
@@ -207,7 +208,7 @@ fn unambiguous(text: &str) -> Result<String, ScheduleError> {
             count: fields.len(),
         });
     }
-    // The crate takes spaces within a field and needs none between two, so that `*1` would be two fields.
+    // The crate allows spaces within a field and needs none between two, so that `*1` would be two fields.
     if let Some(field) = fields.iter().find(|field| !field.split(',').all(is_item)) {
         return Err(ScheduleError::Field { text: short(field) });
     }

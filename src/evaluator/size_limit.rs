@@ -1,19 +1,19 @@
-//! How much of a review goes into one event. The forge bounds the characters of one text, not how many come with a review,
-//! and an event that is too large can't be written at all. Values in, values out.
+//! Size limit of a review in one event. The forge limits the characters of one text, not the number of comments in a
+//! review, and an event that is too large cannot be written at all. Values in, values out.
 
 use crate::event::body::WorkRejected;
 use crate::finding::{Finding, RaisedBy, Verdict};
 use crate::pull_request::Feedback;
 
-/// Maximum bytes of one text: all that the forge takes, 65,536 characters of up to four bytes.
+/// Maximum bytes of one text: the forge's limit, 65,536 characters of up to four bytes.
 const TEXT: usize = 256 << 10;
 
-/// Maximum bytes of all comments together, as they are stored: far more than the runs of a fix can be told, and about half
-/// of what an event may hold.
+/// Maximum bytes of all comments together, as stored: far more than the runs of a fix can be given, and about half of
+/// the maximum size of an event.
 const ALL: usize = 8 << 20;
 
-/// The review and its comments, the first ones first until there is no room. A comment that says nothing is in it, and is
-/// no finding.
+/// Returns the review with its comments in their order, as far as they fit. An empty comment is included, but is not a
+/// finding.
 pub(super) fn fit(review: &Feedback, comments: &[&Feedback]) -> WorkRejected {
     let (mut findings, mut left_out) = (Vec::new(), Vec::new());
     let mut taken = vec![review.feedback_id.clone()];
@@ -63,7 +63,7 @@ fn json_size(finding: &Finding) -> usize {
     serde_json::to_string(finding).map_or(usize::MAX, |text| text.len())
 }
 
-/// The beginning of a text, and how much is missing of it.
+/// The start of a text, with the number of bytes that are missing.
 fn cut(text: &str, cap: usize) -> String {
     let end = text.floor_char_boundary(cap);
     match text.get(..end) {

@@ -1,8 +1,9 @@
-//! The metadata of each event type: one struct per type.
+//! Metadata of events: one struct per event type.
 //!
-//! Stored events are never changed, people append events by hand, and other programs append events with keys of their
-//! own. Reading therefore accepts every object: an absent key, or one of another type, is the field's default, and an
-//! unknown key is ignored. Keys may be added to a struct; none is renamed or removed.
+//! Stored events are never changed, people append events by hand, and other programs append events
+//! with additional keys. Reading therefore accepts every object: a key that is absent or has
+//! another type gets the field's default, and an unknown key is ignored. Keys may be added to a
+//! struct; none is renamed or removed.
 
 use std::path::PathBuf;
 
@@ -20,13 +21,13 @@ use crate::proposal::Bound;
 use crate::pull_request::{SaidKind, Trust};
 use crate::work::{Ended, ItemId, LeftOut, PlanSource, PromptCut, RejectionId, RunId, Source};
 
-/// The metadata of one event type.
+/// Metadata of one event type.
 pub(crate) trait Body: Serialize + DeserializeOwned + Default {
     const TYPE: EventType;
 }
 
-/// Declares the metadata of event types. Keys before the semicolon are always written, those after it only when they
-/// say something.
+/// Declares the metadata of event types. Keys before the semicolon are always written, those after
+/// it only if they differ from the default.
 macro_rules! bodies {
     ($(
         $(#[$meta:meta])*
@@ -56,13 +57,14 @@ macro_rules! bodies {
 
             impl From<$name> for (EventType, Value) {
                 fn from(body: $name) -> Self {
-                    // Null is not an object: the table refuses it. No struct here can fail to become JSON.
+                    // Null is not an object, and the table refuses it. Serializing these structs
+                    // cannot fail.
                     (EventType::$name, serde_json::to_value(body).unwrap_or_default())
                 }
             }
         )+
 
-        /// The keys of each event type, in the order of declaration.
+        /// Keys of each event type, in order of declaration.
         #[cfg(test)]
         pub(crate) const KEYS: &[(EventType, &[&str])] = &[
             $((EventType::$name, &[$(stringify!($always),)* $($(stringify!($some),)+)?])),+
@@ -70,7 +72,7 @@ macro_rules! bodies {
     };
 }
 
-/// Reads a value of another type than expected as the default.
+/// Reads a value of an unexpected type as the default.
 fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -84,7 +86,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 bodies! {
     WorkCreated { source: Option<Source>, item_id: Option<ItemId>;
         idempotency_key: Option<String>,
-        /// It had ended and was reopened.
+        /// Set if the change had ended and was reopened.
         again: bool,
     }
     WorkClaimed { item_id: Option<ItemId>, source: Option<Source>, epoch: i64, attempt: i64, holder: String }
@@ -92,31 +94,33 @@ bodies! {
     WorkFailed { item_id: Option<ItemId>, source: Option<Source>, reason: String, wip: Option<String> }
     WorkCancelled { item_id: Option<ItemId>, reason: String }
 
-    /// Somebody wants changes. A bare one has only its summary, which then is the feedback.
+    /// A request for changes. An event without metadata has only its summary, which then is the
+    /// feedback.
     WorkRejected {
         verdict: Option<Verdict>,
         head: Option<String>,
         body: String;
-        /// The reviewer's own verdict.
+        /// Verdict as the reviewer gave it.
         raw_verdict: Option<Verdict>,
         review_id: Option<ReviewId>,
-        /// The review that rejected it.
+        /// Item of the review that rejected the change.
         item_id: Option<ItemId>,
         findings: Vec<Finding>,
-        /// The comments on the pull request that are in it; none: it is not from there.
+        /// Comments on the pull request that it contains; `None` if it does not come from a pull
+        /// request.
         feedback: Option<Vec<String>>,
-        /// Number of comments that found no room in it.
+        /// Number of comments that did not fit.
         left_out: usize,
         left_out_feedback: Vec<String>,
-        /// The part of `body` that its author wrote, where older feedback is repeated in it.
+        /// Part of `body` that its author wrote, if the body repeats older feedback.
         said: Option<String>,
-        /// Stands for all older rejections of the change, up to the event `supersedes_to`.
+        /// Set if it replaces all older rejections of the change, up to the event `supersedes_to`.
         supersedes: bool,
         supersedes_to: Option<i64>,
-        /// The gate that is red on the head and not on the base.
+        /// Gate that fails on the head and not on the base.
         gate: Option<RedGate>,
         base: Option<String>,
-        /// A person's feedback; none: it depends on the actor.
+        /// Set for a person's feedback; `None` if it depends on the actor.
         begins_round: Option<bool>,
     }
     WorkApproved { verdict: Option<Verdict>, head: Option<String>, base: Option<String>;
@@ -124,7 +128,7 @@ bodies! {
         review_id: Option<ReviewId>,
         item_id: Option<ItemId>,
         feedback_id: Option<String>,
-        /// Findings that it closes.
+        /// Findings that the review closes.
         not_raised_again: Vec<FindingId>,
     }
     FixCreated {
@@ -165,7 +169,7 @@ bodies! {
         moved_aside: Vec<PathBuf>,
         paths: Vec<String>,
         more: usize,
-        /// The commit that the worktree is at since.
+        /// New commit of the worktree.
         to: Option<String>,
     }
     PermissionDenied { run_id: Option<RunId>, denied: Vec<String>; more: usize }
@@ -178,15 +182,15 @@ bodies! {
         commands: Vec<String>,
         from: Option<State>,
         bound: Option<Bound>,
-        /// The item that failed.
+        /// Item that failed.
         item_id: Option<ItemId>,
     }
-    /// A person's instruction.
+    /// An instruction by a person.
     Instructed { action: Option<Action>, text: String, by: String;
         added: Option<Addition>,
         at_once: Option<bool>,
     }
-    /// What would have run in shadow, or the review that was made there.
+    /// Work that would have run outside of shadow mode, or a review made in shadow mode.
     Shadowed {
         item_id: Option<ItemId>,
         source: Option<Source>,
@@ -221,7 +225,7 @@ bodies! {
         /// Number of the run within its item.
         part: usize,
         feedback: PromptFeedback,
-        /// The folder that its plan is from, or why there is none.
+        /// Directory of the plan, or the reason why there is none.
         plan: Option<PlanSource>,
     }
     RunFinished {
@@ -247,7 +251,7 @@ bodies! {
     Resumed { reason: String; held_for: Option<String> }
     FeedbackReceived { feedback_id: String, author: String, kind: Option<FeedbackKind>;
         trust: Option<Trust>,
-        /// Reason for the trust.
+        /// Reason for the trust decision.
         why: Option<String>,
         url: Option<String>,
     }
@@ -256,20 +260,20 @@ bodies! {
     Posted { key: String, kind: Option<IntentKind>, url: Option<String> }
     MessageSent { message_id: String, from: String, to: String, kind: String }
     Notified { channel: String, notification_id: String }
-    /// Something was not done.
+    /// An action that was not taken.
     Skipped { reason: String;
         code: Option<SkipCode>,
         event_id: Option<i64>,
         item_id: Option<ItemId>,
         run_id: Option<RunId>,
         feedback_id: Option<String>,
-        /// Of a post, or of an evaluator's proposal.
+        /// Key of a post or of an evaluator's proposal.
         key: Option<String>,
         result: Option<IntentResult>,
-        /// Number and text of an evaluator's line that could not be read.
+        /// Number of an evaluator's line that could not be parsed. `text` is its text.
         line: Option<usize>,
         text: Option<String>,
-        /// Name of a pull request that is not taken over.
+        /// Name of a pull request that is not adopted.
         pull: Option<String>,
         issue: Option<i64>,
         url: Option<String>,
@@ -308,20 +312,20 @@ bodies! {
     }
     Reloaded {
         config: Option<String>,
-        /// Settings that need a restart.
+        /// Settings that take effect only after a restart.
         kept: Vec<String>,
         cause: String,
         request: Option<i64>,
         changed: Vec<ChangedSetting>,
         files: Vec<String>,
-        /// Safeguards that it drops.
+        /// Safeguards that the new settings remove.
         weaker: Vec<String>;
         more: usize,
     }
     DaemonEnded { cause: String, pid: u32, silent_since: Option<Time>, runs: Vec<RunId> }
 }
 
-/// A gate that failed.
+/// Gate that failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct RedGate {
@@ -331,7 +335,7 @@ pub(crate) struct RedGate {
     pub(crate) status: Option<i32>,
 }
 
-/// One rejection that a fix answers: author, size and place.
+/// Summary of one rejection that a fix addresses: author, size and location.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RejectionContext {
     pub(crate) rejection_id: RejectionId,
@@ -340,11 +344,11 @@ pub(crate) struct RejectionContext {
     pub(crate) findings: usize,
     /// Severity of the worst finding.
     pub(crate) severity: Option<Severity>,
-    /// The files that its findings are in, up to a limit.
+    /// Files of its findings, up to a limit.
     pub(crate) paths: Vec<String>,
 }
 
-/// An agent's answer to a finding.
+/// Answer of an agent to a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Answer {
     pub(crate) id: String,
@@ -359,7 +363,7 @@ pub(crate) struct PromptFeedback {
     pub(crate) later: usize,
 }
 
-/// Something that a prompt had no room for.
+/// Content that did not fit into a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum LeftOutPart {
@@ -367,7 +371,7 @@ pub(crate) enum LeftOutPart {
     Section(PromptCut),
 }
 
-/// Amounts that a person adds to the bounds of a change; 0 adds nothing.
+/// Amounts that a person adds to the limits of a change; 0 adds nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Addition {
     pub(crate) fixes: i64,
@@ -376,7 +380,7 @@ pub(crate) struct Addition {
     pub(crate) cost_micros: i64,
 }
 
-/// A setting whose value changed.
+/// Setting with a new value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChangedSetting {
     pub(crate) key: String,
@@ -384,10 +388,10 @@ pub(crate) struct ChangedSetting {
     pub(crate) to: Option<String>,
 }
 
-/// The reason why a change is in its state.
+/// Reason why a change is in its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// It became known in this state.
+    /// The change was first recorded in this state.
     Entered,
     Trigger(Trigger),
 }
@@ -416,7 +420,7 @@ impl<'de> Deserialize<'de> for Cause {
 }
 
 closed_enum! {
-    /// An instruction by a person, or by the configuration.
+    /// Instruction by a person or by the configuration.
     "action" Action {
         Retry = "retry",
         Refine = "refine",
@@ -434,11 +438,12 @@ closed_enum! {
         Reload = "reload",
         Stop = "stop",
         Start = "start",
+        RemoveProject = "remove_project",
     }
 }
 
 closed_enum! {
-    /// Where a set-up runs.
+    /// Location of a set-up.
     "place" SetUpPlace {
         Worktree = "worktree",
         Checkout = "checkout",
@@ -446,7 +451,7 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// The end of a set-up.
+    /// Result of a set-up.
     "result" SetUpResult {
         Done = "done",
         Failed = "failed",
@@ -456,7 +461,7 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// The place where feedback was given.
+    /// Place where feedback was given.
     "kind" FeedbackKind {
         Review = "review",
         ReviewComment = "review_comment",
@@ -472,12 +477,13 @@ impl From<SaidKind> for FeedbackKind {
             SaidKind::Review => Self::Review,
             SaidKind::ReviewComment => Self::ReviewComment,
             SaidKind::IssueComment => Self::IssueComment,
+            SaidKind::Person => Self::Person,
         }
     }
 }
 
 closed_enum! {
-    /// A change of a pull request.
+    /// Change to a pull request.
     "what" PullChange {
         Merged = "merged",
         Closed = "closed",
@@ -490,48 +496,48 @@ closed_enum! {
 }
 
 closed_enum! {
-    /// The reason why something was not done.
+    /// Reason why an action was not taken.
     "skip code" SkipCode {
         /// An event names a change that does not exist.
         UnknownTarget = "unknown_target",
-        /// The change is merged or closed.
+        /// The change has been merged or closed.
         ChangeOver = "change_over",
-        /// Its pull request is closed; it waits for it to be reopened.
+        /// Its pull request is closed. The change waits for it to be reopened.
         PrClosed = "pr_closed",
-        /// The change waits for a person.
+        /// The change is waiting for a person.
         WaitsForPerson = "waits_for_person",
-        /// An approval is about another commit.
+        /// An approval was given for another commit.
         OtherHead = "other_head",
         /// An event could not be processed.
         EventFailed = "event_failed",
         /// A comment was edited after it had been read.
         CommentEdited = "comment_edited",
         ReviewDismissed = "review_dismissed",
-        /// Feedback that causes no work.
+        /// Feedback that creates no work.
         FeedbackPassedOver = "feedback_passed_over",
         DescriptionWithheld = "description_withheld",
         IssueWithheld = "issue_withheld",
         NotPosted = "not_posted",
         /// A push whose item had ended before its result was known.
         PushSettled = "push_settled",
-        /// A pull request that the project's rules do not take.
+        /// A pull request that the project's rules do not select.
         NotTakenOver = "not_taken_over",
         /// A reopened pull request whose change cannot be reopened.
         StaysClosed = "stays_closed",
-        /// A bound was reached, and `on_max_cycles` is "pr_anyway".
+        /// A limit was reached, and `on_max_cycles` is "pr_anyway".
         BoundPassed = "bound_passed",
         /// Sections that were too long for a prompt.
         PromptCut = "prompt_cut",
         PlanUnused = "plan_unused",
-        /// Feedback that no prompt had room for.
+        /// Feedback that did not fit into any prompt.
         FeedbackLeftOut = "feedback_left_out",
         WorkUnused = "work_unused",
         /// Commits that are no longer on the branch.
         CommitsReplaced = "commits_replaced",
         SettingsRefused = "settings_refused",
-        /// A time that was stored by a wrong clock.
+        /// A deadline that was stored by a wrong clock.
         DeadlineVoided = "deadline_voided",
-        /// Nothing runs items of this source.
+        /// No loop runs items of this source.
         SourceNotRun = "source_not_run",
         ProposalRefused = "proposal_refused",
         LineRefused = "line_refused",
@@ -543,10 +549,10 @@ closed_enum! {
     }
 }
 
-/// Maximum number of entries of a list whose length somebody else decides.
+/// Maximum number of entries of a list whose length is controlled by others.
 const MOST_LISTED: usize = 200;
 
-/// Shortens such a list; returns it with the number of entries left out.
+/// Shortens such a list. Returns it with the number of omitted entries.
 pub(crate) fn listed<T>(mut list: Vec<T>) -> (Vec<T>, usize) {
     let more = list.len().saturating_sub(MOST_LISTED);
     list.truncate(MOST_LISTED);
@@ -554,7 +560,7 @@ pub(crate) fn listed<T>(mut list: Vec<T>) -> (Vec<T>, usize) {
 }
 
 impl Skipped {
-    /// Nothing but the code and the reason; other keys are added with `..`.
+    /// Creates the metadata with only code and reason. Other keys are added with `..`.
     pub(crate) fn because(code: SkipCode, reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),

@@ -17,7 +17,7 @@ fn stored(event_type: EventType, metadata: Value) -> Event {
     }
 }
 
-/// A person's INSERT has no metadata; other programs add keys; anybody makes mistakes.
+/// An INSERT by a person has no metadata, other programs add keys, and anyone makes mistakes.
 #[test]
 fn every_object_can_be_read() {
     let read = |metadata| {
@@ -89,7 +89,8 @@ fn the_documents_list_exactly_the_keys_of_each_event() {
     assert_eq!(WorkRejected::TYPE, EventType::WorkRejected);
 }
 
-/// Lines like `--   work_failed        {item_id, source, wip?}   remark`, which may go on.
+/// Parses lines like `--   work_failed        {item_id, source, wip?}   remark`, which may continue
+/// on the next line.
 fn listed_in_schema(text: &str) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     let mut is_open = false;
@@ -114,7 +115,7 @@ fn listed_in_schema(text: &str) -> Vec<(String, Vec<String>)> {
     found
 }
 
-/// Rows like ``| `work_failed` | `item_id source wip?` |``.
+/// Parses rows like ``| `work_failed` | `item_id source wip?` |``.
 fn listed_in_table(text: &str) -> Vec<(String, Vec<String>)> {
     let rows = text.lines().filter_map(|line| {
         let (name, keys) = line.strip_prefix("| `")?.split_once("` | `")?;

@@ -1,11 +1,12 @@
-//! The words that programs tell explanations apart by. They are part of the documented JSON (docs/json.md).
+//! Codes by which programs distinguish explanations. They are part of the documented JSON
+//! (docs/json.md).
 
 use crate::closed_enum::closed_enum;
 
 closed_enum! {
-    /// Why something is where it is.
+    /// Code for the reason why something is where it is.
     "because" Because {
-        // A change.
+        // Changes.
         NeedsYou = "needs_you",
         Paused = "paused",
         Stopped = "stopped",
@@ -16,10 +17,10 @@ closed_enum! {
         Queued = "queued",
         Delayed = "delayed",
         WaitsForSlot = "waits_for_slot",
-        /// An item of a source that this version does not run.
+        /// Item with a source that this version does not run.
         NotRun = "not_run",
         Waits = "waits",
-        /// Also an event that is not taken in yet.
+        /// Also used for an event that is not taken in yet.
         WaitsForHeartbeat = "waits_for_heartbeat",
         WaitsForApproval = "waits_for_approval",
         WaitsForFeedback = "waits_for_feedback",
@@ -28,32 +29,54 @@ closed_enum! {
         Merged = "merged",
         Closed = "closed",
         NothingOpen = "nothing_open",
-        // A pull request that is not watched.
+        // Pull requests that are not watched.
         PassedOver = "passed_over",
         NotSeen = "not_seen",
         NotLookedFor = "not_looked_for",
-        // An item.
+        // Items.
         Available = "available",
         Claimed = "claimed",
-        /// Also a change with a blocked item that nothing explains.
+        /// Also used for a change with a blocked item that nothing else explains.
         Blocked = "blocked",
         Completed = "completed",
         Failed = "failed",
         Cancelled = "cancelled",
-        // A rejection.
+        // Rejections.
         Pending = "pending",
         InFix = "in_fix",
         Fixed = "fixed",
         Superseded = "superseded",
         Escalated = "escalated",
-        /// Also an event that nothing was done for.
+        /// Also used for an event that led to nothing.
         Skipped = "skipped",
-        // What waits for nothing.
+        // Records that wait for nothing.
         Run = "run",
         Review = "review",
         Finding = "finding",
+        Feedback = "feedback",
         Event = "event",
         Project = "project",
+    }
+}
+
+impl Because {
+    /// True if it continues only when a daemon, or a tick, takes it.
+    pub(crate) fn waits_for_daemon(self) -> bool {
+        matches!(
+            self,
+            Self::Held
+                | Self::HolderDied
+                | Self::Queued
+                | Self::Delayed
+                | Self::WaitsForSlot
+                | Self::WaitsForHeartbeat
+                | Self::WaitsForFeedback
+        )
+    }
+
+    /// True if a change is held or needs a decision by a person: exit code 5.
+    pub(crate) fn needs_person(self) -> bool {
+        matches!(self, Self::NeedsYou | Self::Held)
     }
 }
 
@@ -61,7 +84,7 @@ closed_enum! {
 mod tests {
     use super::*;
 
-    /// The words are an interface: each that the documentation names exists.
+    /// The codes are an interface: every code in the documentation exists.
     #[test]
     fn the_documented_words_are_these() {
         let docs = include_str!("../../docs/json.md");

@@ -1,4 +1,4 @@
-//! Why a change is where it is.
+//! Explains why a change is where it is.
 
 use super::because::Because;
 use super::explanation::Explanation;
@@ -11,6 +11,7 @@ use crate::event::body::{self, Action, Cause, PullChange};
 use crate::event::{Event, EventType};
 use crate::human_time::{ago, ahead};
 use crate::proposal::Bound;
+use crate::text::prefixed;
 use crate::work::{Item, Source, Status};
 
 /// Explains a change.
@@ -39,7 +40,7 @@ pub(crate) fn explain(facts: &Facts) -> Explanation {
     explanation
 }
 
-/// Notes what is in the way of a change that goes its way.
+/// Adds notes about problems of a change that otherwise makes progress.
 fn and_trouble(facts: &Facts, explanation: Explanation) -> Explanation {
     overlooked(facts, explanation)
         .notes(Note::not_read(facts))
@@ -48,7 +49,7 @@ fn and_trouble(facts: &Facts, explanation: Explanation) -> Explanation {
         .notes(Note::in_shadow(facts))
 }
 
-/// Has the board show what nobody would look for, before what goes its way.
+/// Makes the board show problems that nobody would look for, in place of normal progress.
 fn overlooked(facts: &Facts, explanation: Explanation) -> Explanation {
     let trouble = facts.pull.as_ref().and_then(|pull| pull.trouble.as_ref());
     let item = facts.row.open_item.as_ref();
@@ -64,7 +65,7 @@ fn overlooked(facts: &Facts, explanation: Explanation) -> Explanation {
     }
 }
 
-/// What was under way when it was paused or stopped.
+/// Describes the item that was running when the change was paused or stopped.
 pub(super) fn may_finish(facts: &Facts, is_ended: bool) -> Option<String> {
     let item = facts
         .row
@@ -87,9 +88,7 @@ fn over(facts: &Facts) -> Explanation {
         let cancel = facts.newest_action(Action::Cancel);
         (Because::Closed, cancel)
     };
-    let why = cancelled
-        .map(|event| format!(": {}", event.summary))
-        .unwrap_or_default();
+    let why = prefixed(": ", cancelled.map(|event| &event.summary));
     Explanation::new(because, "it is ", change.state.as_str())
         .and(&format!("; nothing more is done for it{why}"))
         .since(facts.in_state_since())
@@ -133,9 +132,7 @@ fn paused(facts: &Facts) -> Explanation {
             .pull
             .as_ref()
             .and_then(|pull| pull.passed_over.as_deref());
-        let reason = reason
-            .map(|reason| format!(": {reason}"))
-            .unwrap_or_default();
+        let reason = prefixed(": ", reason);
         format!("paused while the project's rules do not take its PR{reason}")
     });
     let mut explanation = if change.paused_by_person {
@@ -144,12 +141,9 @@ fn paused(facts: &Facts) -> Explanation {
         let why = event
             .and_then(|event| event.body::<body::Instructed>())
             .map(|instructed| instructed.text)
-            .filter(|text| !text.is_empty())
-            .map(|why| format!(": {why}"))
-            .unwrap_or_default();
-        let rules = by_rules
-            .map(|clause| format!("; it is {clause}"))
-            .unwrap_or_default();
+            .filter(|text| !text.is_empty());
+        let why = prefixed(": ", why);
+        let rules = prefixed("; it is ", by_rules);
         Explanation::new(Because::Paused, "it was ", format!("paused by {by}{why}"))
             .and(&rules)
             .since(event.map(|event| event.timestamp))
@@ -196,7 +190,7 @@ fn held(facts: &Facts) -> Explanation {
         .notes(configuration.cloned().map(Note::NotInForce))
 }
 
-/// Something waits for it that would run, were it not stopped.
+/// Explains a change with waiting work that would run if it were not stopped.
 fn stopped(facts: &Facts) -> Explanation {
     let is_ended = facts.stops.iter().any(|stop| stop.at_once);
     let clauses: Vec<String> = facts
@@ -306,7 +300,7 @@ fn available(facts: &Facts, item: &Item) -> Explanation {
     explanation.since(Some(item.created_at))
 }
 
-/// Who takes what waits, and what to type when nobody does.
+/// Returns who takes waiting work, and what to type if nobody does.
 fn next_look(facts: &Facts) -> (&'static str, Vec<String>) {
     match facts.daemon {
         Daemon::Runs => ("the daemon takes it in a moment", Vec::new()),
@@ -317,7 +311,7 @@ fn next_look(facts: &Facts) -> (&'static str, Vec<String>) {
     }
 }
 
-/// Says who takes what waits; on the board only that nobody does.
+/// Adds who takes waiting work; the board shows it only if nobody does.
 fn and_next_look(facts: &Facts, mut explanation: Explanation) -> Explanation {
     let (then, commands) = next_look(facts);
     if facts.daemon == Daemon::None {
@@ -326,7 +320,7 @@ fn and_next_look(facts: &Facts, mut explanation: Explanation) -> Explanation {
     explanation.and(&format!("; {then}")).commands(commands)
 }
 
-/// Nothing is open: what happens next is up to the heartbeat, a person or the forge.
+/// Explains a change without open items: the heartbeat, a person or the forge decides what is next.
 fn idle(facts: &Facts) -> Explanation {
     let change = &facts.row.change;
     let id = &change.change_id;
@@ -411,7 +405,7 @@ fn idle(facts: &Facts) -> Explanation {
     explanation.since(facts.in_state_since())
 }
 
-/// The change was in this state when it became known.
+/// True if the change was already in this state when it became known.
 fn has_entered(event: &Event) -> bool {
     event
         .body::<body::StateChanged>()
@@ -444,7 +438,7 @@ fn waits_for_feedback(facts: &Facts) -> Explanation {
     }
 }
 
-/// What a person said on the pull request may have been taken back since.
+/// Describes remand's own approval. That of a person on the PR may have been withdrawn since.
 fn said_yes(facts: &Facts) -> String {
     let told = facts
         .newest(|event| event.event_type == EventType::WorkApproved && event.actor_id == "remand");

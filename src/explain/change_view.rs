@@ -1,4 +1,4 @@
-//! A change with its explanation: what `list`, `status` and each command on a change show.
+//! Change with its explanation, as shown by `list`, `status` and each command on a change.
 
 use serde::Serialize;
 
@@ -9,17 +9,17 @@ use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::Change;
 use crate::pull_request::PullRow;
 
-/// A change with what it waits for.
+/// Change with what it waits for.
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangeView {
     #[serde(flatten)]
     pub(crate) row: BoardRow,
-    /// `fix 1/2`
+    /// Number of fixes, as `fix 1/2`.
     pub(crate) cycle: String,
     pub(crate) why: Explanation,
-    /// `owner/repo#42`
+    /// Name of its pull request, as `owner/repo#42`.
     pub(crate) pr: Option<String>,
-    /// Its pull request, as it was last read.
+    /// Its pull request, as last read.
     pub(crate) pull: Option<PullRow>,
 }
 

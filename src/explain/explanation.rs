@@ -1,4 +1,5 @@
-//! An explanation as data. Its sentence is put together from its parts when it is shown; no part is read out of it.
+//! Explanation as data. Its sentence is composed from its parts when it is shown; no part is parsed
+//! out of the sentence.
 
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
@@ -6,24 +7,25 @@ use super::because::Because;
 use super::note::Note;
 use crate::clock::Time;
 
-/// Why something is where it is.
+/// Reason why something is where it is.
 #[derive(Debug, Clone)]
 pub(crate) struct Explanation {
     pub(crate) because: Because,
-    /// One clause, for a row of the board.
+    /// Clause for a row of the board.
     pub(crate) short: String,
-    /// The sentence without the notes.
+    /// Sentence without the notes.
     sentence: String,
-    /// What else is to be known, in the order of the sentence.
+    /// Additional information, in the order of the sentence.
     notes: Vec<Note>,
     pub(crate) since: Option<Time>,
     pub(crate) until: Option<Time>,
-    /// What a person can type, the likeliest first.
+    /// Commands that a person can type, the most likely first.
     pub(crate) commands: Vec<String>,
 }
 
 impl Explanation {
-    /// Begins with a clause. The board shows it without `lead` (`it is `), with which the sentence begins.
+    /// Starts with a clause. The board shows the clause alone; the sentence has `lead` before it,
+    /// such as "it is ".
     pub(crate) fn new(because: Because, lead: &str, clause: impl Into<String>) -> Self {
         let short = clause.into();
         Self {
@@ -37,13 +39,13 @@ impl Explanation {
         }
     }
 
-    /// Goes on with the sentence; the board's clause stays as it is.
+    /// Continues the sentence; the clause on the board stays as it is.
     pub(crate) fn and(mut self, text: &str) -> Self {
         self.sentence.push_str(text);
         self
     }
 
-    /// Has the board show another clause.
+    /// Replaces the clause on the board.
     pub(crate) fn short(mut self, clause: impl Into<String>) -> Self {
         self.short = clause.into();
         self
@@ -64,7 +66,7 @@ impl Explanation {
         self
     }
 
-    /// Adds notes, each with the command that it offers.
+    /// Adds notes, each with its command.
     pub(crate) fn notes(mut self, notes: impl IntoIterator<Item = Note>) -> Self {
         for note in notes {
             self.commands.extend(note.command());
@@ -73,7 +75,7 @@ impl Explanation {
         self
     }
 
-    /// The whole sentence.
+    /// Returns the whole sentence, with the notes.
     pub(crate) fn answer(&self) -> String {
         let mut answer = self.sentence.clone();
         for note in &self.notes {

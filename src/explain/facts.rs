@@ -1,4 +1,4 @@
-//! Everything that the explanation of a change is made from, gathered from the blackboard in one read.
+//! Facts that the explanation of a change is made from, gathered from the blackboard in one read.
 
 use crate::blackboard::{self as bb, BoardRow, Conn, Project};
 use crate::change::{HoldKind, Shadow, State};
@@ -9,47 +9,49 @@ use crate::process::ProcessId;
 use crate::pull_request::PullRow;
 use crate::work::{Item, Rejection, RejectionState, Status};
 
-/// How many events of the types in question are looked through for the one that led here.
+/// Maximum number of events of the relevant types that are searched for the one that led here.
 const LOOK_BACK: i64 = 200;
 
-/// All that the explanation is made from.
+/// Facts that the explanation of a change is made from.
 pub(crate) struct Facts {
     pub(crate) row: BoardRow,
-    /// The newest ones of the types that its situation is explained by, oldest first.
+    /// Newest events of the types that explain its situation, oldest first.
     pub(crate) events: Vec<Event>,
     pub(crate) pending: Vec<Rejection>,
     pub(crate) holder: Holder,
-    /// Its pull request as it was last read, and what it is called.
+    /// Its pull request, as last read.
     pub(crate) pull: Option<PullRow>,
+    /// Name of its pull request, as `owner/repo#42`.
     pub(crate) pr: Option<String>,
-    /// What is to be said there and could not be yet.
+    /// Posts for the pull request that could not be made yet.
     pub(crate) unposted: Vec<bb::Intent>,
-    /// What was to be said there and was refused.
+    /// Posts for the pull request that were refused.
     pub(crate) refused: Vec<bb::Intent>,
-    /// What stops it, if anything does.
+    /// Stops that apply to it.
     pub(crate) stops: Vec<bb::Stopped>,
-    /// What would have run, if it is in shadow.
+    /// Record of what would have run, if it is in shadow.
     pub(crate) shadow: Option<bb::Shadowed>,
-    /// What a review in shadow said.
+    /// Result of a review in shadow.
     pub(crate) shadow_review: Option<bb::ShadowReview>,
     pub(crate) shadow_mode: Shadow,
-    /// Why a changed configuration is not in force, if it is held for that.
+    /// Reason why a changed configuration is not in force, if it is held for that.
     pub(crate) configuration: Option<bb::Changed>,
-    /// Items that run now, of all changes, where its own waits for that, and how many may.
+    /// Number of running items of all changes. Only counted if an item of this change is available.
     pub(crate) running: usize,
+    /// Maximum number of items that run at the same time.
     pub(crate) slots: usize,
     pub(crate) daemon: Daemon,
     pub(crate) now: Time,
 }
 
-/// Whether somebody runs what is queued.
+/// Presence of a daemon that runs queued items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Daemon {
     Runs,
     None,
 }
 
-/// What is the same for all changes of one look.
+/// Values that are the same for all changes that are shown together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Around {
     pub(crate) slots: usize,
@@ -57,34 +59,34 @@ pub(crate) struct Around {
     pub(crate) now: Time,
 }
 
-/// The process that claimed the open item.
+/// State of the process that claimed the open item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
     Nobody,
     Alive,
     Dead,
-    /// It can't be told: another machine, or a name that is none of ours.
+    /// Cannot be determined: the process is on another machine, or its name is not in our format.
     Unknown,
 }
 
-/// What decides about a change now.
+/// Condition that determines the explanation of a change.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Situation<'a> {
     Over,
     Escalated,
     Paused,
     Held,
-    /// Something waits that would run, were it not stopped.
+    /// Something waits that would run if it were not stopped.
     Stopped,
-    /// Something waits that would run for real, were it not in shadow.
+    /// Something waits that would run for real if it were not in shadow.
     Shadow,
     Open(&'a Item),
-    /// Nothing is open, or only what is for a person: that is in nobody's way.
+    /// Nothing is open, or only an item for a person, which blocks nothing.
     Idle,
 }
 
 impl<'a> Situation<'a> {
-    /// The strongest reason first.
+    /// Returns the strongest condition that applies.
     pub(super) fn of(row: &'a BoardRow) -> Self {
         let change = &row.change;
         let waits = row.open_item.is_some() || row.pending_rejections > 0;
@@ -106,7 +108,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Types of the events that explain it: no others are read, since a board has many rows.
+    /// Returns the types of the events that explain it. A board has many rows: no others are read.
     fn event_types(self, state: State) -> &'static [EventType] {
         match self {
             Self::Over => &[EventType::StateChanged, EventType::Instructed],
@@ -210,7 +212,7 @@ impl Facts {
             .map(|event| event.timestamp)
     }
 
-    /// The newest instruction with this action.
+    /// Returns the newest instruction with this action.
     pub(crate) fn newest_action(&self, action: Action) -> Option<&Event> {
         self.newest(|event| {
             event
@@ -219,7 +221,7 @@ impl Facts {
         })
     }
 
-    /// When the state that holds now began.
+    /// Returns the time when the current state started.
     pub(crate) fn in_state_since(&self) -> Option<Time> {
         self.newest_of(EventType::StateChanged)
             .map(|event| event.timestamp)
@@ -244,7 +246,7 @@ fn holder_of(item: &Item) -> Holder {
     }
 }
 
-/// `owner/repo#42`, with the project's own spelling.
+/// Returns the name of a pull request, as `owner/repo#42`, spelled as in the project.
 pub(crate) fn pr_name(project: &Project, number: i64) -> String {
     format!(
         "{}#{number}",

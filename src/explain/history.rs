@@ -1,13 +1,14 @@
-//! Of all that happened to a change, what says why it is where it is.
+//! Selects the events of a change that explain why it is where it is.
 
 use crate::blackboard::{self as bb, Conn};
 use crate::change::ChangeId;
 use crate::event::{Event, EventType};
 
-/// How many events are looked through.
+/// Maximum number of events that are searched.
 const LOOK_BACK: i64 = 200;
 
-/// The events that led to where the change is now, oldest first: those that say why, not each small step.
+/// Returns the events that led to where the change is now, oldest first: those that explain it, not
+/// each small step.
 pub(crate) fn led_here(conn: &Conn, id: &ChangeId, limit: usize) -> bb::Result<Vec<Event>> {
     let tells = |event: &Event| match event.event_type {
         EventType::WorkCreated

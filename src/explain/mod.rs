@@ -1,6 +1,6 @@
-//! Why a change, an item or a pull request is where it is, and what a person can type: one type for the board, `status`,
-//! `why`, and whatever else shows it. Facts are gathered from the blackboard first; the explanation is made from them
-//! alone. Nothing is printed here.
+//! Explains why a change, an item or a pull request is where it is, and what a person can type: one
+//! type for the board, `status`, `why`, and everything else that shows it. Facts are gathered from
+//! the blackboard first; the explanation is made from them alone. Nothing is printed here.
 
 mod because;
 mod change;
@@ -19,5 +19,5 @@ pub(crate) use explanation::Explanation;
 pub(crate) use facts::{Around, Daemon, pr_name};
 pub(crate) use history::led_here;
 pub(crate) use note::{not_in_force_command, stop_command, stop_sentence};
-pub(crate) use records::{event, finding, item, project, rejection, review, run};
+pub(crate) use records::{event, feedback, finding, item, project, rejection, review, run};
 pub(crate) use unwatched_pr::UnwatchedPr;

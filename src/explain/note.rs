@@ -1,4 +1,4 @@
-//! What else is to be known of a change, beside why it is where it is: typed, and each with its words and its command.
+//! Notes that add to the explanation of a change: typed, each with its text and its command.
 
 use std::fmt;
 
@@ -9,24 +9,25 @@ use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::diagnostic::title;
 use crate::human_time::ahead;
+use crate::text::{list, prefixed};
 use crate::work::{ItemId, RejectionId};
 
-/// One note; its `Display` is the clause of the sentence.
+/// Note on a change; its `Display` is the clause of the sentence.
 #[derive(Debug, Clone)]
 pub(crate) enum Note {
-    /// Rejections that came meanwhile are not forgotten.
+    /// Rejections that arrived meanwhile: they are not forgotten.
     WaitAfter(Vec<RejectionId>),
-    /// An item that an evaluator made for a person.
+    /// Item that an evaluator created for a person.
     ForPerson {
         item_id: ItemId,
         title: String,
     },
-    /// A pull request that can't be read says nothing new, and nobody would notice.
+    /// The pull request cannot be read: it shows nothing new, and nobody would notice.
     NotRead {
         trouble: String,
         again: Again,
     },
-    /// What is not on the pull request is not seen there.
+    /// Posts that are not on the pull request yet: nobody sees them there.
     NotPosted {
         posts: Posts,
         again: Again,
@@ -35,18 +36,18 @@ pub(crate) enum Note {
         posts: Posts,
         change_id: ChangeId,
     },
-    /// A changed configuration is not in force.
+    /// The changed configuration is not in force.
     NotInForce(Changed),
     Stopped(Stopped),
     InShadow(InShadow),
-    /// Times in the future explain waits that nobody would expect.
+    /// Times in the future, which explain unexpected waits.
     ClockSetBack {
         done: Time,
         now: Time,
     },
 }
 
-/// The first of several posts, and how many more there are.
+/// First of several posts, and the number of further ones.
 #[derive(Debug, Clone)]
 pub(crate) struct Posts {
     key: String,
@@ -54,7 +55,7 @@ pub(crate) struct Posts {
     more: usize,
 }
 
-/// When something is tried again, if that is known.
+/// Time of the next attempt, if known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Again {
     next: Option<Time>,
@@ -103,7 +104,8 @@ impl Note {
         waiting.into_iter().chain(refused)
     }
 
-    /// What is said of a change may wait for a person all the same; nothing that remand does follows before the start.
+    /// Returns one note per stop. The change may still wait for a person, but remand does nothing
+    /// for it before the start.
     pub(super) fn stopped(facts: &Facts) -> impl Iterator<Item = Self> {
         facts.stops.iter().cloned().map(Self::Stopped)
     }
@@ -122,13 +124,13 @@ impl Note {
         })
     }
 
-    /// What a person can type about it.
+    /// Returns the command that a person can type about it.
     pub(super) fn command(&self) -> Option<String> {
         match self {
             Self::PostRefused { change_id, .. } => Some(format!("remand post {change_id}")),
             Self::Stopped(stop) => Some(stop_command(stop)),
             Self::InShadow(shadow) => Some(shadow.command()),
-            // That of a configuration stands before the others: the hold says it.
+            // The command for a configuration comes before the others: the hold adds it.
             Self::NotInForce(_)
             | Self::WaitAfter(_)
             | Self::ForPerson { .. }
@@ -143,9 +145,8 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WaitAfter(ids) => {
-                let each: Vec<&str> = ids.iter().map(RejectionId::as_str).collect();
-                let verb = if each.len() == 1 { "waits" } else { "wait" };
-                write!(f, "{} {verb} until then", each.join(", "))
+                let verb = if ids.len() == 1 { "waits" } else { "wait" };
+                write!(f, "{} {verb} until then", list(ids))
             }
             Self::ForPerson { item_id, title } => write!(f, "{item_id} is for a person: {title}"),
             Self::NotRead { trouble, again } => {
@@ -200,28 +201,24 @@ impl fmt::Display for Again {
     }
 }
 
-/// What is stopped, by whom and why.
+/// Describes what is stopped, by whom and why.
 pub(crate) fn stop_sentence(stop: &Stopped) -> String {
     let what = stop
         .project_id
         .as_ref()
         .map_or("everything", ProjectId::as_str);
-    let reason = stop
-        .reason
-        .as_ref()
-        .map(|reason| format!(": {reason}"))
-        .unwrap_or_default();
+    let reason = prefixed(": ", stop.reason.as_ref());
     format!("{what} is stopped by {}{reason}", stop.stopped_by)
 }
 
-/// What ends a stop.
+/// Returns the command that ends a stop.
 pub(crate) fn stop_command(stop: &Stopped) -> String {
     stop.project_id
         .as_ref()
         .map_or("remand start".to_owned(), |id| format!("remand start {id}"))
 }
 
-/// What helps against a changed configuration that is not in force.
+/// Returns the command that helps if a changed configuration is not in force.
 pub(crate) fn not_in_force_command(changed: &Changed) -> &'static str {
     match changed.kind {
         ChangedKind::Invalid => "remand config check",

@@ -1,13 +1,16 @@
-//! What has an id and is no change: an item, a run, a review, a finding, a rejection, an event, a project.
+//! Explains records that have an id and are not changes: items, runs, reviews, findings, feedback,
+//! rejections, events and projects.
 
 use super::because::Because;
 use super::explanation::Explanation;
 use crate::blackboard::{self as bb, Conn, OpenFinding, PastReview, Project};
 use crate::change::ChangeId;
 use crate::event::{Event, EventType, TargetType};
+use crate::pull_request::Feedback;
+use crate::text::prefixed;
 use crate::work::{Item, Rejection, RejectionState, Run, Status};
 
-/// Where nobody wrote one down.
+/// Text for a missing reason.
 const NO_REASON: &str = "no reason was recorded";
 
 pub(crate) fn item(item: &Item) -> Explanation {
@@ -39,10 +42,7 @@ pub(crate) fn run(run: &Run) -> Explanation {
         || "has not ended".to_owned(),
         |ended| format!("ended: {ended}"),
     );
-    let status = run
-        .exit_status
-        .map(|status| format!(", status {status}"))
-        .unwrap_or_default();
+    let status = prefixed(", status ", run.exit_status);
     Explanation::new(Because::Run, "it ", format!("{ended}{status}"))
         .since(run.ended_at.or(Some(run.started_at)))
         .commands([format!("remand log {}", run.run_id)])
@@ -54,11 +54,7 @@ pub(crate) fn review(review: &PastReview) -> Explanation {
 }
 
 pub(crate) fn finding(finding: &OpenFinding) -> Explanation {
-    let note = finding
-        .note
-        .as_deref()
-        .map(|note| format!(": {note}"))
-        .unwrap_or_default();
+    let note = prefixed(": ", finding.note.as_deref());
     Explanation::new(
         Because::Finding,
         "it is ",
@@ -66,12 +62,18 @@ pub(crate) fn finding(finding: &OpenFinding) -> Explanation {
     )
 }
 
+/// Explains the outcome of a piece of feedback.
+pub(crate) fn feedback(feedback: &Feedback) -> Explanation {
+    let reason = prefixed(": ", feedback.outcome_reason.as_deref());
+    let clause = match feedback.outcome {
+        Some(outcome) => format!("its outcome is {outcome}{reason}"),
+        None => "it waits for the next heartbeat".to_owned(),
+    };
+    Explanation::new(Because::Feedback, "", clause)
+}
+
 pub(crate) fn rejection(rejection: &Rejection) -> Explanation {
-    let fix = rejection
-        .item_id
-        .as_ref()
-        .map(|item| format!(" {item}"))
-        .unwrap_or_default();
+    let fix = prefixed(" ", rejection.item_id.as_ref());
     let why = rejection.reason.as_deref().unwrap_or(NO_REASON);
     match rejection.state {
         RejectionState::Pending => Explanation::new(Because::Pending, "it ", "waits for its fix"),
@@ -102,7 +104,7 @@ pub(crate) fn project(project: &Project) -> Explanation {
     Explanation::new(Because::Project, "it is ", clause).and("; projects wait for nothing")
 }
 
-/// What came of an event, and the change that it led to.
+/// Explains the outcome of an event, and returns the change that it led to.
 pub(crate) fn event(conn: &Conn, event: &Event) -> bb::Result<(Explanation, Option<ChangeId>)> {
     if let Some(found) = bb::rejection_of_event(conn, event.id)? {
         let own = rejection(&found);

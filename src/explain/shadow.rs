@@ -1,4 +1,4 @@
-//! A change in shadow: what would be done for it.
+//! Explains a change in shadow: what would be done for it.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use crate::blackboard as bb;
 use crate::change::{ChangeId, Shadow, ShadowMode, shadow_setting};
 use crate::work::{Item, Source};
 
-/// That a change is in shadow, and by whose word; its `Display` is the clause.
+/// Note that a change is in shadow, and on whose decision; its `Display` is the clause.
 #[derive(Debug, Clone)]
 pub(crate) struct InShadow {
     change_id: ChangeId,
     mode: Shadow,
-    /// The settings put it there, and no word of a person.
+    /// True if the settings put it there, not a person.
     by_settings: bool,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for InShadow {
     }
 }
 
-/// Explains a change for which something waits that shadow keeps back.
+/// Explains a change with waiting work that shadow holds back.
 pub(super) fn in_shadow(facts: &Facts) -> Explanation {
     let shadow = InShadow::of(facts);
     let item = facts.row.open_item.as_ref();
@@ -88,7 +88,7 @@ pub(super) fn in_shadow(facts: &Facts) -> Explanation {
     explanation.commands([shadow.command()])
 }
 
-/// An item of which nobody has written down yet what it would do.
+/// Describes an item for which it is not recorded yet what it would do.
 fn not_looked_at(facts: &Facts, item: &Item) -> String {
     let what = format!("{} {}", item.source, item.item_id);
     let last_run = facts.row.last_run.as_ref();

@@ -1,4 +1,4 @@
-//! A pull request that is not watched, and why: for `why` and `show`.
+//! Explains why a pull request is not watched, for `why` and `show`.
 
 use serde::Serialize;
 
@@ -10,18 +10,18 @@ use crate::discover::Discover;
 use crate::human_time::{ago, ahead};
 use crate::pull_request::{PullRow, PullState};
 
-/// All that is known of it.
+/// Pull request that is not watched, with everything known about it.
 #[derive(Debug, Serialize)]
 pub(crate) struct UnwatchedPr {
-    /// `owner/repo#7`
+    /// Name of the pull request, as `owner/repo#7`.
     pub(crate) pr: String,
     pub(crate) project_id: String,
-    /// None: it was never seen.
+    /// `None` if it was never seen.
     pub(crate) pull: Option<PullRow>,
     pub(crate) discovery: Discovery,
-    /// The project's rules in words; none: it looks for no pull requests.
+    /// Rules of the project in words; `None` if it does not look for pull requests.
     pub(crate) rules: Option<String>,
-    /// The project has no URL to push to.
+    /// True if the project has no URL to push to.
     pub(crate) lacks_url: bool,
 }
 
@@ -78,14 +78,14 @@ impl UnwatchedPr {
         explanation.since(self.discovery.read_at).commands(command)
     }
 
-    /// The rules of the project, and when it is looked again.
+    /// Adds the rules of the project, and when it is checked again.
     fn and_looks(&self, explanation: Explanation, rules: &str, around: Around) -> Explanation {
         explanation
             .and(&format!("; taken over are {rules}; {}", self.looks(around)))
             .until(self.discovery.next_read)
     }
 
-    /// When it was looked, when it is looked again, and what was in the way.
+    /// Describes when the project was checked, when it is checked again, and what failed.
     fn looks(&self, around: Around) -> String {
         let now = around.now;
         let last = match (&self.discovery.trouble, self.discovery.read_at) {

@@ -1,7 +1,10 @@
-//! During a run, an agent's configuration and instructions are those of the base, never those of the branch
-//! under work, nor what an earlier run left in ignored files. What was there comes back afterwards.
+//! Swaps agent configuration for the duration of a run.
 //!
-//! What is done is written down before it is done, so that a crash at any line can be undone.
+//! The agent sees the configuration and instructions of the base, never those of the branch under
+//! work and never what an earlier run left in ignored files. The original files are restored
+//! afterwards.
+//!
+//! Every step is recorded before it is carried out, so that a crash at any line can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,20 +22,24 @@ use super::{Git, GitError, Place};
 use crate::failpoint::crash_point;
 use crate::files;
 
-/// What the agent's environment needs while configuration is swapped.
+/// Environment that the agent needs while its configuration is swapped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Swapped {
-    /// Hides files that only the base has from the agent's `git status` and `git add -A`: an ignore file of
-    /// the run's own (with the user's in it), not an edit of one that other worktrees share.
+    /// Hides files that exist only in the base from the agent's `git status` and `git add -A`.
+    ///
+    /// This is an ignore file that belongs to the run (and includes the user's), not an edit of one
+    /// that other worktrees share.
     pub(crate) env: BTreeMap<String, String>,
 }
 
 impl Git {
-    /// Replaces agent configuration by that of the commit `base`, until [`Git::put_back_config`]. `record` is a
-    /// file outside the worktree whose folder exists; copies are kept beside it.
+    /// Replaces agent configuration with that of the commit `base`, until [`Git::put_back_config`].
     ///
-    /// Tracked files are marked skip-worktree, so that the agent neither sees nor commits the difference. A
-    /// symlink of the base is replaced by the file that it leads to there, or by nothing.
+    /// `record` is a file outside the worktree whose directory exists; copies are kept next to it.
+    ///
+    /// Tracked files are marked skip-worktree, so that the agent neither sees nor commits the
+    /// difference. A symlink in the base is replaced by the file that it resolves to in the base,
+    /// or by nothing.
     pub(crate) async fn swap_in_base_config(
         &self,
         place: &Place,
@@ -88,7 +95,7 @@ impl Git {
             .flat_map(|entry| [entry.path.0.as_slice(), b"\0"].concat())
             .collect();
         if !paths.is_empty() {
-            let call = GitCommand::at(place, ["update-index", "--skip-worktree", "-z", "--stdin"]);
+            let call = GitCommand::at(place, "update-index --skip-worktree -z --stdin");
             self.bytes(call.stdin(paths)).await?;
         }
         Ok(())
@@ -148,7 +155,7 @@ impl Git {
         }
     }
 
-    /// The regular file that a path of a commit is, or leads to.
+    /// Returns the regular file at a path of a commit, following symlinks within the commit.
     async fn file_behind(
         &self,
         place: &Place,
@@ -167,17 +174,8 @@ impl Git {
             let Some(target) = link_target(&path, &self.blob(place, &blob.sha).await?) else {
                 return Ok(None);
             };
-            let call = GitCommand::at(
-                place,
-                [
-                    "ls-tree",
-                    "-z",
-                    "--full-tree",
-                    "--end-of-options",
-                    commit,
-                    "--",
-                ],
-            );
+            let call = GitCommand::at(place, "ls-tree -z --full-tree --end-of-options")
+                .args([commit, "--"]);
             let found = read_tree(&self.bytes(call.arg(path_of(&target))).await?)?;
             let Some(next) = found.into_iter().find(|file| file.path == target) else {
                 return Ok(None);
@@ -216,7 +214,7 @@ impl Git {
             return Ok(Swapped::default());
         }
         let mut text = match self.users_ignore_file(place).await? {
-            // Most people have none.
+            // Most users have none.
             Some(path) => files::read(&path, LIMIT).unwrap_or_default(),
             None => Vec::new(),
         };
@@ -249,10 +247,7 @@ impl Git {
     }
 
     async fn users_ignore_file(&self, place: &Place) -> Result<Option<PathBuf>, GitError> {
-        let call = GitCommand::at(
-            place,
-            ["config", "--type=path", "--get", "core.excludesFile"],
-        );
+        let call = GitCommand::at(place, "config --type=path --get core.excludesFile");
         if let Some(path) = self.maybe_line(call).await? {
             return Ok(Some(place.path.join(path)));
         }
@@ -265,9 +260,12 @@ impl Git {
         Ok(folder.map(|folder| folder.join("git/ignore")))
     }
 
-    /// Undoes [`Git::swap_in_base_config`], however far it came, and says which configuration the agent had
-    /// edited: those edits are gone. What the agent *committed* is in HEAD, and stays for the checks of the diff.
-    /// Without a record there is nothing to do. Said twice, or after a crash anywhere in it, it does and says the same.
+    /// Undoes [`Git::swap_in_base_config`], however far it got, and returns the paths that the
+    /// agent had edited.
+    ///
+    /// Those edits are discarded. Configuration that the agent *committed* is in HEAD and is left
+    /// to the checks of the diff. Without a record there is nothing to do. Idempotent, also after a
+    /// crash at any point: a second call has the same effect and the same result.
     pub(crate) async fn put_back_config(
         &self,
         place: &Place,
@@ -293,9 +291,9 @@ impl Git {
             }
         };
         crash_point!("config_back.dropped");
-        self.bytes(GitCommand::at(place, ["update-index", "-z", "--index-info"]).stdin(index))
+        self.bytes(GitCommand::at(place, "update-index -z --index-info").stdin(index))
             .await?;
-        // A sparse checkout, or a person, had hidden them before.
+        // A sparse checkout or a person may have hidden them before.
         let staged = self.config_in_index(place).await?;
         let hidden = record
             .entries
@@ -303,7 +301,7 @@ impl Git {
             .filter(|entry| entry.was_hidden && staged.contains_key(&entry.path.0));
         self.hide(place, hidden).await?;
         let mut changed = Vec::new();
-        // From the last to the first: what is in a folder goes before the folder.
+        // In reverse order: the contents of a directory are removed before the directory.
         for goal in goals.iter().rev() {
             let path = path_of(&goal.path);
             if goal.disk != Content::Folder && Content::on_disk(&place.path, &path)? != goal.disk {
@@ -321,8 +319,8 @@ impl Git {
         Ok(dropped)
     }
 
-    /// Where each path is to end: as it was before the swap, unless HEAD has another version of it by now (the
-    /// agent merged or rebased); then as HEAD has it.
+    /// Computes the final state of each path: its state before the swap, or the version in HEAD if
+    /// HEAD has changed it since (the agent merged or rebased).
     async fn goals(
         &self,
         place: &Place,
@@ -380,12 +378,14 @@ impl Git {
     }
 }
 
-/// Which configuration is neither what the agent was given nor what was there before.
+/// Returns the configuration files that match neither what the agent was given nor what was there
+/// before.
 fn edited(place: &Place, goals: &[Goal]) -> Result<Vec<String>, GitError> {
     let mut edited = Vec::new();
     for goal in goals {
         let found = Content::on_disk(&place.path, &path_of(&goal.path))?;
-        // The base has a folder where the branch has a symlink: what we put into it made the folder.
+        // Where the base has a directory and the branch a symlink, placing the files created the
+        // directory.
         let is_ours = found == Content::Folder && holds_given(goals, &goal.path);
         if !found.is_like(&goal.given) && !found.is_like(&goal.disk) && !is_ours {
             edited.push(String::from_utf8_lossy(&goal.path).into_owned());
@@ -397,11 +397,11 @@ fn edited(place: &Place, goals: &[Goal]) -> Result<Vec<String>, GitError> {
 struct Goal {
     path: Vec<u8>,
     disk: Content,
-    /// What the agent was given; anything else there is its own edit.
+    /// Content given to the agent; anything else there is the agent's edit.
     given: Content,
 }
 
-/// Whether something that the agent was given lies below a path.
+/// Returns true if any content given to the agent lies below a path.
 fn holds_given(goals: &[Goal], path: &[u8]) -> bool {
     let is_below = |goal: &Goal| {
         goal.path
@@ -413,13 +413,14 @@ fn holds_given(goals: &[Goal], path: &[u8]) -> bool {
         .any(|goal| goal.given != Content::Absent && is_below(goal))
 }
 
-/// Removes a file or symlink, never what is behind one, and the folders that become empty by it.
+/// Removes a file or symlink, never the target of a symlink, and the directories left empty by it.
 fn take_away(root: &Path, path: &Path) -> Result<(), GitError> {
     if first_non_folder(root, path)?.is_some() {
         return Ok(());
     }
     if Content::on_disk(root, path)? == Content::Folder {
-        // It stands where a file goes. What was in it is taken away by now, but for a submodule's.
+        // A directory where a file belongs. Its contents have been removed by now, except a
+        // submodule's.
         remove_empty_folders(&root.join(path))?;
         return Ok(());
     }
@@ -432,12 +433,13 @@ fn remove_empty_folders(path: &Path) -> Result<(), GitError> {
     for name in names(path)? {
         remove_empty_folders(&path.join(name))?;
     }
-    // It is not empty, or no folder: then what goes in its place says so.
+    // Not empty or not a directory: writing the file in its place then reports the error.
     fs::remove_dir(path).ok();
     Ok(())
 }
 
-/// Instructions of a folder that the branch does not have, or has as a symlink, are left out.
+/// Returns false for instructions in a directory that the branch lacks or has as a symlink; those
+/// are left out.
 fn can_be_placed(place: &Place, path: &[u8]) -> bool {
     is_at_top(path)
         || first_non_folder(&place.path, &path_of(path)).is_ok_and(|found| found.is_none())

@@ -1,10 +1,11 @@
-//! What a swap of configuration did, written down before it is done, and the files that it took away.
+//! Journal of a configuration swap, written ahead of each step, with copies of the removed files.
 
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::GitError;
@@ -14,14 +15,14 @@ use super::fs_nofollow::{
 };
 use crate::files::{self, RECORD, Refused};
 
-/// More configuration than this is something else.
+/// Maximum size of agent configuration; anything larger is not configuration.
 pub(super) const LIMIT: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
     pub(super) base: String,
-    /// The swap was finished, so an agent may have run since.
+    /// Set once the swap is complete, so an agent may have run since.
     pub(super) complete: bool,
     pub(super) entries: Vec<SwapEntry>,
 }
@@ -32,23 +33,23 @@ pub(super) struct SwapEntry {
     pub(super) path: Bytes,
     pub(super) head: Option<Blob>,
     pub(super) index: Option<Blob>,
-    /// It was marked skip-worktree already.
+    /// Set if the path was already marked skip-worktree.
     pub(super) was_hidden: bool,
     pub(super) before: Before,
-    /// What the run sees: a regular file of the base, or nothing.
+    /// Content placed for the run: a regular file of the base, or nothing.
     pub(super) placed: Option<Blob>,
 }
 
-/// What stood on the disk.
+/// State of a path on disk before the swap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Before {
     Absent,
-    /// Left as it is: the folder of a submodule.
+    /// Directory of a submodule, left as it is.
     Folder,
     File {
         mode: u32,
-        /// Its name among the copies.
+        /// File name of the copy.
         copy: String,
     },
     Link {
@@ -56,7 +57,7 @@ pub(super) enum Before {
     },
 }
 
-/// Bytes that are text nearly always: as text in JSON, else as numbers.
+/// Bytes that are nearly always text: serialized as a JSON string, otherwise as numbers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "TextOrBytes", into = "TextOrBytes")]
 pub(super) struct Bytes(pub(super) Vec<u8>);
@@ -83,7 +84,7 @@ impl From<Bytes> for TextOrBytes {
     }
 }
 
-/// What is, or shall be, at a path of the worktree.
+/// Actual or intended content of a path in the worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Content {
     Absent,
@@ -95,12 +96,12 @@ pub(super) enum Content {
     Link {
         target: Vec<u8>,
     },
-    /// What is never copied: a pipe, a socket, a file larger than configuration can be.
+    /// Never copied: a pipe, a socket, or a file larger than configuration can be.
     Other,
 }
 
 impl Content {
-    /// Never through a symlink: what lies behind one is not there.
+    /// Reads the content of a path; a path behind a symlink counts as absent.
     pub(super) fn on_disk(root: &Path, path: &Path) -> Result<Self, GitError> {
         if first_non_folder(root, path)?.is_some() {
             return Ok(Self::Absent);
@@ -124,7 +125,7 @@ impl Content {
         })
     }
 
-    /// As git sees it: of the mode only whether it can be executed counts.
+    /// Compares content as git does: of the mode, only the executable bit counts.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::File { mode: a, bytes: x }, Self::File { mode: b, bytes: y }) => {
@@ -143,8 +144,8 @@ impl Content {
     }
 }
 
-/// The record and what belongs to it: copies of the files taken away, an ignore file for the run, and afterwards the
-/// list of what the run had edited.
+/// The record and its companion files: copies of the removed files, an ignore file for the run and,
+/// after the run, the list of paths that the run had edited.
 #[derive(Debug)]
 pub(super) struct RecordFiles {
     pub(super) record: PathBuf,
@@ -169,42 +170,24 @@ impl RecordFiles {
     }
 
     pub(super) fn load(&self) -> Result<Option<Record>, GitError> {
-        let bytes = match files::read(&self.record, RECORD) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(at("read", &self.record)(error)),
-        };
-        let bad = |source| GitError::BadRecord {
-            path: self.record.clone(),
-            source,
-        };
-        let record: Record = serde_json::from_slice(&bytes).map_err(bad)?;
-        if let Some(outside) = record
-            .entries
-            .iter()
-            .find(|entry| !fs_nofollow::is_inside(&path_of(&entry.path.0)))
+        let record: Option<Record> = read_json(&self.record)?;
+        let entries = record.iter().flat_map(|record| &record.entries);
+        if let Some(outside) = entries
+            .map(|entry| path_of(&entry.path.0))
+            .find(|path| !fs_nofollow::is_inside(path))
         {
-            let text = format!(
-                "`{}` leaves the worktree",
-                String::from_utf8_lossy(&outside.path.0)
-            );
-            return Err(bad(serde::de::Error::custom(text)));
+            let text = format!("`{}` leaves the worktree", outside.display());
+            return Err(bad_record(&self.record)(serde::de::Error::custom(text)));
         }
-        Ok(Some(record))
+        Ok(record)
     }
 
     pub(super) fn store(&self, record: &Record) -> Result<(), GitError> {
-        let bad = |source| GitError::BadRecord {
-            path: self.record.clone(),
-            source,
-        };
-        replace_durably(
-            &self.record,
-            &serde_json::to_vec_pretty(record).map_err(bad)?,
-        )
+        write_json(&self.record, record)
     }
 
-    /// Makes an empty folder for copies; older ones without a record belong to a swap that never began.
+    /// Creates an empty directory for copies. Older copies without a record belong to a swap that
+    /// never started.
     pub(super) fn begin(&self) -> Result<(), GitError> {
         if thing(&self.record)? != FileKind::Absent {
             return Err(GitError::RecordThere {
@@ -216,7 +199,7 @@ impl RecordFiles {
         fs::create_dir_all(&self.copies).map_err(at("make", &self.copies))
     }
 
-    /// Copies what will be taken away.
+    /// Copies a file that is about to be removed.
     pub(super) fn copy(&self, content: &Content, number: usize) -> Result<Before, GitError> {
         Ok(match content {
             Content::Absent | Content::Other => Before::Absent,
@@ -249,31 +232,20 @@ impl RecordFiles {
         })
     }
 
-    /// What the run had edited, once that was looked at: it can't be seen any more when files were put back.
+    /// Loads the list of edited paths, if it has been computed: it cannot be recomputed once files
+    /// have been restored.
     pub(super) fn load_dropped(&self) -> Result<Option<Vec<String>>, GitError> {
-        match files::read(&self.dropped, RECORD) {
-            Ok(bytes) => {
-                serde_json::from_slice(&bytes)
-                    .map(Some)
-                    .map_err(|source| GitError::BadRecord {
-                        path: self.dropped.clone(),
-                        source,
-                    })
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(at("read", &self.dropped)(error)),
-        }
+        read_json(&self.dropped)
     }
 
     pub(super) fn store_dropped(&self, dropped: &[String]) -> Result<(), GitError> {
-        let bad = |source| GitError::BadRecord {
-            path: self.dropped.clone(),
-            source,
-        };
-        replace_durably(&self.dropped, &serde_json::to_vec(dropped).map_err(bad)?)
+        write_json(&self.dropped, dropped)
     }
 
-    /// The record goes first: copies without a record mean nothing, a record without copies is a loss.
+    /// Deletes the record and the copies.
+    ///
+    /// The record is deleted first: copies without a record are harmless, a record without copies
+    /// is a loss.
     pub(super) fn finish(&self) -> Result<(), GitError> {
         fs_nofollow::remove(&self.record)?;
         if let Some(folder) = self.record.parent().filter(|folder| folder.is_dir()) {
@@ -290,5 +262,28 @@ impl RecordFiles {
             }
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+}
+
+/// Reads a JSON file. Returns `None` if the file does not exist.
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, GitError> {
+    match files::read(path, RECORD) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(bad_record(path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(at("read", path)(error)),
+    }
+}
+
+fn write_json<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<(), GitError> {
+    let bytes = serde_json::to_vec_pretty(value).map_err(bad_record(path))?;
+    replace_durably(path, &bytes)
+}
+
+fn bad_record(path: &Path) -> impl FnOnce(serde_json::Error) -> GitError {
+    move |source| GitError::BadRecord {
+        path: path.to_owned(),
+        source,
     }
 }

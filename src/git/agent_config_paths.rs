@@ -1,4 +1,4 @@
-//! Which files configure or instruct an agent, and where they are: in a commit, in the index, on the disk.
+//! Paths of files that configure or instruct an agent: in a commit, in the index, on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,7 +10,8 @@ use super::command::GitCommand;
 use super::fs_nofollow::{FileKind, names, path_of, thing};
 use super::{Git, GitError, Place};
 
-/// Folders (or a file in their place) that are configuration with all that is in them, at any depth.
+/// Directories (or files of that name) that are configuration with all their contents, at any
+/// depth.
 const FOLDERS: &[&str] = &[
     ".claude",
     ".gemini",
@@ -24,7 +25,7 @@ const FOLDERS: &[&str] = &[
     ".vscode",
 ];
 
-/// At the top only.
+/// Configuration at the top of the worktree only.
 const TOP: &[&str] = &[
     ".mcp.json",
     ".claude.json",
@@ -40,7 +41,7 @@ const TOP: &[&str] = &[
     ".github/prompts",
 ];
 
-/// Instructions that agents read in the folder where they work, at any depth.
+/// Instructions that agents read in the directory in which they work, at any depth.
 const INSTRUCTIONS: &[&str] = &[
     "claude.md",
     "claude.local.md",
@@ -49,10 +50,11 @@ const INSTRUCTIONS: &[&str] = &[
     "gemini.md",
 ];
 
-/// Names are compared without regard to case: some disks do not know the difference. What lies below such a
-/// name is configuration too: a folder may stand where a file is meant. `.github` itself can only be asked
-/// for when it is no folder, and then it is a symlink to instructions of its own.
-/// Whether a path is one that a branch may not decide: agents take orders from it.
+/// Returns true if agents take instructions from a path, so that a branch must not control it.
+///
+/// Names are compared case-insensitively, because some file systems are. Everything below such a
+/// name is configuration too: there may be a directory where a file is expected. `.github` itself
+/// is only passed in when it is not a directory; it is then a symlink to instructions of its own.
 pub(crate) fn is_agent_config(path: &str) -> bool {
     is_config(path.as_bytes())
 }
@@ -76,7 +78,8 @@ pub(super) fn is_config(path: &[u8]) -> bool {
         || lower.split(|b| *b == b'/').any(is_named)
 }
 
-/// Configuration that stands at the top, and so is placed even where the branch has no such folder.
+/// Returns true for configuration at the top, which is placed even if the branch has no such
+/// directory.
 pub(super) fn is_at_top(path: &[u8]) -> bool {
     let lower = path.to_ascii_lowercase();
     let first = lower.split(|b| *b == b'/').next().unwrap_or_default();
@@ -85,18 +88,18 @@ pub(super) fn is_at_top(path: &[u8]) -> bool {
         || FOLDERS.iter().any(|name| name.as_bytes() == first)
 }
 
-/// A file as git has it.
+/// File in a commit, as listed by git.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Blob {
     pub(super) mode: u32,
     pub(super) sha: String,
 }
 
-/// An entry of the index.
+/// Entry of the index.
 #[derive(Debug, Clone)]
 pub(super) struct Staged {
     pub(super) blob: Blob,
-    /// Marked skip-worktree.
+    /// Set if the entry is marked skip-worktree.
     pub(super) hidden: bool,
 }
 
@@ -122,17 +125,7 @@ impl Git {
         place: &Place,
         commit: &str,
     ) -> Result<BTreeMap<Vec<u8>, Blob>, GitError> {
-        let call = GitCommand::at(
-            place,
-            [
-                "ls-tree",
-                "-r",
-                "-z",
-                "--full-tree",
-                "--end-of-options",
-                commit,
-            ],
-        );
+        let call = GitCommand::at(place, "ls-tree -r -z --full-tree --end-of-options").arg(commit);
         let files = read_tree(&self.bytes(call).await?)?;
         Ok(files
             .into_iter()
@@ -141,20 +134,20 @@ impl Git {
             .collect())
     }
 
-    /// Nothing stands for a path in conflict.
+    /// Lists configuration in the index. Paths in conflict are left out.
     pub(super) async fn config_in_index(
         &self,
         place: &Place,
     ) -> Result<BTreeMap<Vec<u8>, Option<Staged>>, GitError> {
         let bytes = self
-            .bytes(GitCommand::at(place, ["ls-files", "-t", "-s", "-z"]))
+            .bytes(GitCommand::at(place, "ls-files -t -s -z"))
             .await?;
         let mut found = BTreeMap::new();
         for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
             let (words, path) = split(record, "ls-files -t -s -z")?;
             if is_config(path) {
                 let [tag, mode, sha, stage] = words.as_slice() else {
-                    return Err(unreadable("ls-files -t -s -z", record));
+                    return Err(GitError::output("ls-files -t -s -z", record));
                 };
                 let blob = Blob {
                     mode: octal(mode, record)?,
@@ -170,16 +163,13 @@ impl Git {
         Ok(found)
     }
 
-    /// New files that are configuration below the top, where ignored ones are not looked for.
+    /// Lists untracked configuration below the top. Ignored files are not searched there.
     pub(super) async fn config_untracked(
         &self,
         place: &Place,
     ) -> Result<BTreeSet<Vec<u8>>, GitError> {
         let paths = self
-            .paths(GitCommand::at(
-                place,
-                ["ls-files", "-o", "-z", "--exclude-standard"],
-            ))
+            .paths(GitCommand::at(place, "ls-files -o -z --exclude-standard"))
             .await?;
         Ok(paths
             .into_iter()
@@ -188,8 +178,9 @@ impl Git {
     }
 }
 
-/// Everything at the top of the worktree that is configuration, ignored or not, down to the last file.
-/// A symlink is a file here, whatever it leads to.
+/// Lists all configuration at the top of the worktree, ignored or not, recursively.
+///
+/// A symlink counts as a file, whatever its target.
 pub(super) fn config_on_disk(root: &Path) -> Result<BTreeSet<Vec<u8>>, GitError> {
     let mut found = BTreeSet::new();
     for name in names(root)? {
@@ -218,19 +209,20 @@ fn leaves(root: &Path, path: &Path, found: &mut BTreeSet<Vec<u8>>) -> Result<(),
     Ok(())
 }
 
-/// `.claude/worktrees/x`: where some agents keep whole worktrees, maybe of other people's work.
+/// Returns true below `.claude/worktrees/`, where some agents keep whole worktrees, possibly with
+/// other people's work.
 fn in_worktrees(path: &[u8]) -> bool {
     let parts: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
     parts.len() >= 3 && parts.get(1).is_some_and(|part| *part == b"worktrees")
 }
 
-/// `100644 blob ID TAB path NUL`.
+/// Parses `100644 blob ID TAB path NUL`.
 pub(super) fn read_tree(bytes: &[u8]) -> Result<Vec<TreeFile>, GitError> {
     let records = bytes.split(|b| *b == 0).filter(|record| !record.is_empty());
     let file = |record: &[u8]| {
         let (words, path) = split(record, "ls-tree -z")?;
         let [mode, _kind, sha] = words.as_slice() else {
-            return Err(unreadable("ls-tree -z", record));
+            return Err(GitError::output("ls-tree -z", record));
         };
         Ok(TreeFile {
             path: path.to_vec(),
@@ -246,7 +238,7 @@ pub(super) fn read_tree(bytes: &[u8]) -> Result<Vec<TreeFile>, GitError> {
 fn split<'a>(record: &'a [u8], args: &str) -> Result<(Vec<String>, &'a [u8]), GitError> {
     let tab = record.iter().position(|b| *b == b'\t');
     let parts = tab.and_then(|tab| Some((record.get(..tab)?, record.get(tab + 1..)?)));
-    let (words, path) = parts.ok_or_else(|| unreadable(args, record))?;
+    let (words, path) = parts.ok_or_else(|| GitError::output(args, record))?;
     Ok((
         String::from_utf8_lossy(words)
             .split(' ')
@@ -259,17 +251,10 @@ fn split<'a>(record: &'a [u8], args: &str) -> Result<(Vec<String>, &'a [u8]), Gi
 fn octal(text: &str, record: &[u8]) -> Result<u32, GitError> {
     u32::from_str_radix(text, 8)
         .ok()
-        .ok_or_else(|| unreadable("ls-tree", record))
+        .ok_or_else(|| GitError::output("ls-tree", record))
 }
 
-fn unreadable(args: &str, record: &[u8]) -> GitError {
-    GitError::Output {
-        args: args.to_owned(),
-        found: String::from_utf8_lossy(record).chars().take(200).collect(),
-    }
-}
-
-/// Where a symlink of a commit leads, as a path in that commit; none when it leaves it.
+/// Resolves a symlink of a commit to a path in that commit. Returns `None` if it leaves the tree.
 pub(super) fn link_target(link: &[u8], target: &[u8]) -> Option<Vec<u8>> {
     if target.starts_with(b"/") {
         return None;

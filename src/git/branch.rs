@@ -1,6 +1,7 @@
-//! Names of branches: an allow-list, since a name may come from a stranger's pull request.
+//! Validation of branch names against an allow-list, since a name may come from a stranger's pull
+//! request.
 
-/// A name that remand does not work with, and why.
+/// Rejected branch name, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the branch name `{}` is refused: {why}", name.escape_debug())]
 pub(crate) struct BadBranchName {
@@ -8,8 +9,10 @@ pub(crate) struct BadBranchName {
     pub(crate) why: &'static str,
 }
 
-/// Narrower than `git check-ref-format`: letters and digits (of any script) and `._/@#+=,-`, begun by a
-/// letter, a digit or `_`. What passes is a branch for git too, and never an option.
+/// Checks a branch name against rules that are narrower than `git check-ref-format`.
+///
+/// Allowed are letters and digits (of any script) and `._/@#+=,-`; the first character is a letter,
+/// a digit or `_`. A name that passes is also a valid branch for git and never an option.
 pub(crate) fn check_branch_name(name: &str) -> Result<(), BadBranchName> {
     let refused = |why| {
         Err(BadBranchName {

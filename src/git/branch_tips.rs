@@ -1,27 +1,25 @@
-//! Where branches of a repository are, asked once for many.
+//! Reads the tips of many branches in one call.
 
 use std::collections::BTreeMap;
 
 use super::branch::check_branch_name;
-use super::command::{GitCommand, text};
+use super::command::GitCommand;
 use super::{Git, GitError, Place};
 
 impl Git {
-    /// The commit that each of these branches is at; one that is not there is left out.
+    /// Returns the commit of each branch; branches that do not exist are left out.
     pub(crate) async fn branch_tips(
         &self,
         repository: &Place,
         branches: &[&str],
     ) -> Result<BTreeMap<String, String>, GitError> {
-        let mut call = GitCommand::at(
-            repository,
-            ["for-each-ref", "--format=%(objectname) %(refname)"],
-        );
+        let mut call =
+            GitCommand::at(repository, "for-each-ref").arg("--format=%(objectname) %(refname)");
         for branch in branches {
             check_branch_name(branch)?;
             call = call.arg(format!("refs/heads/{branch}"));
         }
-        let listed = text("for-each-ref", self.bytes(call).await?)?;
+        let listed = self.text(call).await?;
         let tips = listed
             .lines()
             .filter_map(|line| line.split_once(" refs/heads/"));
@@ -30,7 +28,8 @@ impl Git {
             .collect())
     }
 
-    /// Whether a commit is in a branch already, here or as the remote was when it was last fetched.
+    /// Returns true if a branch already contains a commit, locally or as last fetched from the
+    /// remote.
     pub(crate) async fn is_in_branch(
         &self,
         repository: &Place,
@@ -38,7 +37,7 @@ impl Git {
         branch: &str,
     ) -> Result<bool, GitError> {
         check_branch_name(branch)?;
-        let call = GitCommand::at(repository, ["for-each-ref", "--format=%(refname)"])
+        let call = GitCommand::at(repository, "for-each-ref --format=%(refname)")
             .arg(format!("--contains={sha}"))
             .arg(format!("refs/heads/{branch}"))
             .arg(format!("refs/remotes/origin/{branch}"));

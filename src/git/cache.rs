@@ -1,6 +1,7 @@
-//! Caches that tools leave wherever they run and that nobody commits. As long as they are untracked they count as ignored,
-//! also where no `.gitignore` names them: the agent that ran the tests did not write them. Tracked ones are files like any
-//! other.
+//! Caches that tools leave wherever they run and that nobody commits.
+//!
+//! While untracked they count as ignored, even if no `.gitignore` names them: the agent that ran
+//! the tests did not write them. Tracked ones are ordinary files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,14 +12,15 @@ use super::{Git, GitError, Place};
 const FOLDERS: [&str; 4] = ["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
 const FILES: [&str; 1] = [".DS_Store"];
 
-/// Whether an untracked path is a file of a cache. A name that ends in `/` is a git repository of its own, and never is.
+/// Returns true if an untracked path is a file of a cache. A name that ends in `/` is a nested git
+/// repository and never a cache.
 pub(super) fn is_cache(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     !name.is_empty()
         && (folder_of(path).is_some() || FILES.iter().any(|file| file.as_bytes() == name))
 }
 
-/// The outermost folder of a cache that a path is in.
+/// Returns the outermost cache directory that contains a path.
 fn folder_of(path: &[u8]) -> Option<&[u8]> {
     let mut from = 0;
     while let Some(length) = path.get(from..)?.iter().position(|byte| *byte == b'/') {
@@ -31,7 +33,7 @@ fn folder_of(path: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// All of them in the notation of `.gitignore`.
+/// Returns patterns for all caches in `.gitignore` syntax.
 pub(super) fn ignore_patterns() -> impl Iterator<Item = String> {
     FOLDERS
         .iter()
@@ -40,8 +42,8 @@ pub(super) fn ignore_patterns() -> impl Iterator<Item = String> {
 }
 
 impl Git {
-    /// The untracked caches of a worktree: folders, and single files where something beside them is tracked. `index` is
-    /// used instead of the worktree's own.
+    /// Lists the untracked caches of a worktree: directories, and single files in directories that
+    /// also contain tracked files. `index` is used instead of the worktree's index.
     pub(super) async fn untracked_caches(
         &self,
         place: &Place,
@@ -54,10 +56,7 @@ impl Git {
                 call
             }
         };
-        let others = by_index(GitCommand::at(
-            place,
-            ["ls-files", "-o", "-z", "--exclude-standard"],
-        ));
+        let others = by_index(GitCommand::at(place, "ls-files -o -z --exclude-standard"));
         let others: Vec<Vec<u8>> = self
             .paths(others)
             .await?
@@ -68,7 +67,7 @@ impl Git {
             return Ok(others);
         }
         let tracked = self
-            .paths(by_index(GitCommand::at(place, ["ls-files", "-z"])))
+            .paths(by_index(GitCommand::at(place, "ls-files -z")))
             .await?;
         let mixed: BTreeSet<&[u8]> = tracked.iter().filter_map(|path| folder_of(path)).collect();
         let whole = |path: &Vec<u8>| {
@@ -83,16 +82,17 @@ impl Git {
         Ok(found.into_iter().collect())
     }
 
-    /// Removes the untracked caches of a worktree that is about to go: git itself would take them for work.
+    /// Removes the untracked caches of a worktree that is about to be removed: git would treat them
+    /// as work.
     pub(super) async fn remove_caches(&self, place: &Place) -> Result<(), GitError> {
-        let mut call = GitCommand::at(place, ["clean", "--quiet", "-f", "-d", "--"]);
+        let mut call = GitCommand::at(place, "clean --quiet -f -d --");
         for name in FOLDERS {
             call = call.arg(format!(":(top,glob)**/{name}/**"));
         }
         for name in FILES {
             call = call.arg(format!(":(top,glob)**/{name}"));
         }
-        self.bytes(call).await.map(drop)
+        self.run(call).await
     }
 }
 

@@ -1,11 +1,13 @@
-//! Checkouts in which gates run: exactly the files of one commit, byte for byte, plus what the project's set-up made.
+//! Checkouts in which gates run: exactly the files of one commit, byte for byte, plus the output of
+//! the project's set-up.
 //!
-//! A gate runs code that an agent wrote, so nothing that a gate can write is trusted. The git dir that makes and checks
-//! the files lies beside the tree, where a confined gate cannot see it, and is written anew before each use. Its index is
-//! read from the commit, and files are compared by the hash of their contents: neither file times nor index flags,
-//! ignore rules, filters or settings of a user have a say. Only what a fresh clone converts by attributes of the commit
-//! itself is converted (see `convert`). What the gate sees as `.git` is a throw-away repository inside the tree, which
-//! this module writes and never reads.
+//! A gate runs code that an agent wrote, so nothing that a gate can write is trusted. The git dir
+//! that creates and verifies the files lies next to the tree, where a confined gate cannot see it,
+//! and is rewritten before each use. Its index is read from the commit, and files are compared by
+//! the hash of their contents, so file times, index flags, ignore rules, filters and user settings
+//! have no effect. The only conversion is the one that a fresh clone makes from attributes in the
+//! commit itself (see `convert`). The `.git` that the gate sees is a throw-away repository inside
+//! the tree, which this module writes and never reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, Permissions};
@@ -14,6 +16,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::agent_config_paths::{TreeFile, read_tree};
 use super::command::{GitCommand, utf8};
 use super::convert::copy;
 use super::fs_nofollow::{FileKind, at, is_inside, path_of, thing};
@@ -23,7 +26,7 @@ use super::{Git, GitError, Place};
 use crate::failpoint::crash_point;
 use crate::files;
 
-/// The local configuration wins over the user's. Attributes of the user do not count.
+/// Local configuration, which overrides the user's. The user's attributes do not apply.
 const CONFIG: &str = "\
 [core]
 	repositoryFormatVersion = 0
@@ -46,9 +49,10 @@ const CONFIG: &str = "\
 	auto = false
 ";
 
-/// `info/attributes` wins over every `.gitattributes`: contents are written as they are in the commit.
+/// Disables all conversions: `info/attributes` overrides every `.gitattributes`, so contents are
+/// written as they are in the commit.
 const AS_COMMITTED: &str = "* -text -ident -filter -working-tree-encoding\n";
-/// For what is converted as a fresh clone does it.
+/// Attributes for files that are converted as in a fresh clone.
 const AS_CLONED: &str = "* -filter\n";
 
 const HEAD: &str = "ref: refs/heads/remand-has-no-branch\n";
@@ -57,28 +61,29 @@ pub(super) const LINK: u32 = 0o120_000;
 pub(super) const SUBMODULE: u32 = 0o160_000;
 const EXECUTABLE: u32 = 0o100_755;
 
-/// A checkout that is kept between gate runs: `ROOT/tree` has the files; beside it are private git dirs.
+/// Checkout that is kept between gate runs: the files are in `ROOT/tree`, private git dirs next to
+/// it.
 #[derive(Debug, Clone)]
 pub(crate) struct Checkout {
     root: PathBuf,
-    /// The objects of remand's own bare clone.
+    /// Objects of remand's bare clone.
     pub(super) objects: PathBuf,
 }
 
-/// What a checkout holds besides the files of its commit.
+/// State of the files in a checkout that do not belong to its commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// Exactly what the set-up made.
+    /// Exactly the output of the set-up.
     Product,
-    /// Something that the set-up made was changed or removed since: it has to run again.
+    /// Output of the set-up has since been changed or removed: the set-up has to run again.
     Stale,
 }
 
-/// A file of a commit.
+/// File of a commit.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) mode: u32,
-    /// The hash of what stands in the file.
+    /// Hash of the file's content.
     pub(super) blob: String,
     pub(super) is_converted: bool,
 }
@@ -93,62 +98,43 @@ impl Checkout {
         }
     }
 
-    /// Where the files are, and where gates run.
+    /// Directory of the files, in which gates run.
     pub(crate) fn tree(&self) -> PathBuf {
         self.root.join("tree")
     }
 
-    /// What a gate's own git has to read.
+    /// Object directory that a gate's git has to read.
     pub(crate) fn objects(&self) -> &Path {
         &self.objects
     }
 
-    /// The tree with the repository that a gate sees there.
+    /// The tree with the repository that gates see.
     pub(crate) fn seen_by_gates(&self) -> Place {
-        let git_dir = self.tree().join(".git");
-        Place {
-            path: self.tree(),
-            git_dir: git_dir.clone(),
-            common_dir: git_dir,
-        }
+        Place::with_git_dir(self.tree(), self.tree().join(".git"))
     }
 
-    /// The private git dir alone: what needs no work tree is asked without one, whatever a gate left there.
+    /// The private git dir without a work tree: commands that need none run without one, so that
+    /// files left by a gate have no effect.
     fn repository(&self) -> Place {
-        let git_dir = self.place().git_dir;
-        Place {
-            path: git_dir.clone(),
-            git_dir: git_dir.clone(),
-            common_dir: git_dir,
-        }
+        Place::bare(self.place().git_dir)
     }
 
     /// The tree with the private git dir.
     fn place(&self) -> Place {
-        let git_dir = self.root.join("git");
-        Place {
-            path: self.tree(),
-            git_dir: git_dir.clone(),
-            common_dir: git_dir,
-        }
+        Place::with_git_dir(self.tree(), self.root.join("git"))
     }
 
-    /// Where converted files are made.
+    /// Directory in which converted files are created.
     pub(super) fn converted(&self) -> PathBuf {
         self.root.join("converted")
     }
 
-    /// The folder of converted files with a private git dir that converts.
+    /// The directory of converted files, with a private git dir that converts.
     pub(super) fn converting(&self) -> Place {
-        let git_dir = self.root.join("git-as-cloned");
-        Place {
-            path: self.converted(),
-            git_dir: git_dir.clone(),
-            common_dir: git_dir,
-        }
+        Place::with_git_dir(self.converted(), self.root.join("git-as-cloned"))
     }
 
-    /// Makes the folders, and the private git dirs anew.
+    /// Creates the directories and recreates the private git dirs.
     fn make(&self) -> Result<(), GitError> {
         make_folder(&self.root)?;
         for folder in [self.tree(), self.converted()] {
@@ -185,7 +171,7 @@ impl Checkout {
         Ok(())
     }
 
-    /// Removes all files, tracked or not. The next [`Git::check_out`] writes them anew.
+    /// Removes all files, tracked or not. The next [`Git::check_out`] writes them again.
     pub(crate) async fn clear(&self) -> Result<(), GitError> {
         let tree = self.tree();
         blocking(move || remove_all(&tree)).await?;
@@ -193,7 +179,8 @@ impl Checkout {
         Ok(())
     }
 
-    /// What is in the tree besides the files of the commit that was checked out: what a set-up made there.
+    /// Lists the output of the set-up: everything in the tree that is not in the checked-out
+    /// commit.
     pub(crate) async fn product(&self, git: &Git, commit: &str) -> Result<Product, GitError> {
         let entries = git.entries(&self.repository(), commit).await?;
         let tree = self.tree();
@@ -210,8 +197,10 @@ impl Checkout {
 }
 
 impl Git {
-    /// Makes the tree exactly that of a commit. What is neither in the commit nor in `product` is removed; what is right
-    /// already is not written again, so that its time stays as it is.
+    /// Makes the tree match a commit exactly.
+    ///
+    /// Files that are neither in the commit nor in `product` are removed. Files that are already
+    /// correct are not rewritten, so that their times stay the same.
     pub(crate) async fn check_out(
         &self,
         checkout: &Checkout,
@@ -241,11 +230,8 @@ impl Git {
                 .try_for_each(|path| remove_all(&tree.join(path_of(path))))
         })
         .await?;
-        self.bytes(GitCommand::at(
-            &checkout.repository(),
-            ["read-tree", commit],
-        ))
-        .await?;
+        self.bytes(GitCommand::at(&checkout.repository(), "read-tree").arg(commit))
+            .await?;
         let wrong = self.wrong(checkout, &entries, &found).await?;
         if !wrong.is_empty() {
             self.write_files(checkout, &entries, wrong).await?;
@@ -288,11 +274,7 @@ impl Git {
                 .flat_map(|path| path.iter().copied().chain([0]))
                 .collect();
             self.bytes(
-                GitCommand::at(
-                    &place,
-                    ["checkout-index", "--force", "--quiet", "-z", "--stdin"],
-                )
-                .stdin(list),
+                GitCommand::at(&place, "checkout-index --force --quiet -z --stdin").stdin(list),
             )
             .await?;
         }
@@ -307,8 +289,8 @@ impl Git {
         Ok(())
     }
 
-    /// The paths of a commit whose file in the tree is not byte for byte what the commit has: changed, of another kind or
-    /// mode, or gone.
+    /// Returns the paths of a commit whose file in the tree is not byte for byte that of the
+    /// commit: changed, of another type or mode, or missing.
     pub(crate) async fn differing(
         &self,
         checkout: &Checkout,
@@ -324,8 +306,8 @@ impl Git {
             .collect())
     }
 
-    /// The files of a commit, in a form that is only good for comparing, as far as their names are listed: see
-    /// [`Git::listed_files`].
+    /// Lists the files of a commit whose names match, in a form that is only meant for comparison:
+    /// see [`Git::listed_files`].
     pub(crate) async fn checked_out_files(
         &self,
         checkout: &Checkout,
@@ -334,7 +316,7 @@ impl Git {
         self.listed_files(&checkout.repository(), names).await
     }
 
-    /// The files as they have to be in the tree.
+    /// Returns the files that the tree must contain.
     async fn expected(&self, checkout: &Checkout, commit: &str) -> Result<Entries, GitError> {
         let mut entries = self.entries(&checkout.repository(), commit).await?;
         self.convert(checkout, commit, &mut entries).await?;
@@ -343,16 +325,8 @@ impl Git {
 
     async fn entries(&self, place: &Place, commit: &str) -> Result<Entries, GitError> {
         check_sha(commit)?;
-        let bytes = self
-            .bytes(GitCommand::at(
-                place,
-                ["ls-tree", "-r", "-z", "--full-tree", commit],
-            ))
-            .await?;
-        read_entries(&bytes).ok_or_else(|| GitError::Output {
-            args: "ls-tree -r -z".to_owned(),
-            found: String::from_utf8_lossy(&bytes).chars().take(200).collect(),
-        })
+        let call = GitCommand::at(place, "ls-tree -r -z --full-tree");
+        read_entries(&self.bytes(call.arg(commit)).await?)
     }
 
     async fn wrong(
@@ -380,9 +354,8 @@ impl Git {
         let full = |path: &[u8]| quoted(tree.join(path_of(path)).as_os_str().as_bytes());
         let list: Vec<u8> = files.iter().flat_map(|(path, _)| full(path)).collect();
         if !files.is_empty() {
-            let call =
-                GitCommand::at(place, ["hash-object", "--no-filters", "--stdin-paths"]).stdin(list);
-            let hashes = super::command::text("hash-object", self.bytes(call).await?)?;
+            let call = GitCommand::at(place, "hash-object --no-filters --stdin-paths").stdin(list);
+            let hashes = self.text(call).await?;
             let hashes: Vec<&str> = hashes.lines().collect();
             if hashes.len() != files.len() {
                 let found = format!("{} lines for {} files", hashes.len(), files.len());
@@ -411,35 +384,24 @@ impl Git {
     }
 }
 
-/// `MODE TYPE ID TAB path NUL`. A path that leads out of the tree, or into a `.git`, makes the whole answer bad.
-fn read_entries(bytes: &[u8]) -> Option<Entries> {
-    let mut entries = Entries::new();
-    for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
-        let tab = record.iter().position(|b| *b == b'\t')?;
-        let (head, path) = (
-            std::str::from_utf8(record.get(..tab)?).ok()?,
-            record.get(tab + 1..)?,
-        );
-        let mut words = head.split(' ');
-        let mode = u32::from_str_radix(words.next()?, 8).ok()?;
-        let blob = words.nth(1)?.to_owned();
+/// Parses `ls-tree`. Rejects the whole output if a path leads out of the tree or into a `.git`.
+fn read_entries(bytes: &[u8]) -> Result<Entries, GitError> {
+    let entry = |TreeFile { path, blob }| {
         let is_git = |part: &[u8]| part.eq_ignore_ascii_case(b".git");
-        if !is_inside(&path_of(path)) || path.split(|b| *b == b'/').any(is_git) {
-            return None;
+        if !is_inside(&path_of(&path)) || path.split(|b| *b == b'/').any(is_git) {
+            return Err(GitError::output("ls-tree -r -z", &path));
         }
-        entries.insert(
-            path.to_vec(),
-            Entry {
-                mode,
-                blob,
-                is_converted: false,
-            },
-        );
-    }
-    Some(entries)
+        let entry = Entry {
+            mode: blob.mode,
+            blob: blob.sha,
+            is_converted: false,
+        };
+        Ok((path, entry))
+    };
+    read_tree(bytes)?.into_iter().map(entry).collect()
 }
 
-/// The folders that the files of a commit are in, and those of its submodules.
+/// Returns the directories of the files and submodules of a commit.
 fn folders_of(entries: &Entries) -> BTreeSet<Vec<u8>> {
     let mut folders = BTreeSet::new();
     for (path, entry) in entries {
@@ -453,7 +415,8 @@ fn folders_of(entries: &Entries) -> BTreeSet<Vec<u8>> {
     folders
 }
 
-/// What has to go: neither the commit's nor the set-up's, or of another kind than the commit has there.
+/// Returns paths to remove: those that belong neither to the commit nor to the set-up, or whose
+/// type differs from that in the commit.
 fn unknown(
     found: &BTreeMap<Vec<u8>, ProductState>,
     entries: &Entries,
@@ -478,7 +441,8 @@ fn unknown(
         .collect()
 }
 
-/// A line for `hash-object --stdin-paths`, which reads a name that begins with a quotation mark as one with escapes.
+/// Quotes a line for `hash-object --stdin-paths`, which treats a name that starts with a quotation
+/// mark as escaped.
 pub(super) fn quoted(path: &[u8]) -> Vec<u8> {
     let is_plain = |b: &u8| !b.is_ascii_control() && *b != b'"' && *b != b'\\';
     let mut line = Vec::with_capacity(path.len() + 1);
@@ -507,7 +471,7 @@ pub(super) fn make_folder(path: &Path) -> Result<(), GitError> {
         .map_err(at("make", path))
 }
 
-/// Removes whatever is there, also folders that nobody may write, which package caches have.
+/// Removes a path recursively, including read-only directories, which package caches have.
 pub(super) fn remove_all(path: &Path) -> Result<(), GitError> {
     let removed = match thing(path)? {
         FileKind::Absent => return Ok(()),
@@ -528,7 +492,7 @@ pub(super) fn remove_all(path: &Path) -> Result<(), GitError> {
     }
 }
 
-/// Whatever cannot be opened up is reported by the removal that follows.
+/// Makes directories writable. Failures are reported by the removal that follows.
 fn open_up(folder: &Path) {
     open_folder(folder);
     for path in files::names(folder)
@@ -546,7 +510,7 @@ fn open_folder(folder: &Path) {
     fs::set_permissions(folder, Permissions::from_mode(0o700)).ok();
 }
 
-/// Runs what waits for the disk away from the threads that everything else runs on.
+/// Runs blocking disk operations outside the threads of the async runtime.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, GitError> + Send + 'static,
 ) -> Result<T, GitError> {
@@ -576,7 +540,7 @@ mod tests {
             "a/.GIT/hooks/x",
             "",
         ] {
-            assert!(read_entries(&record(path)).is_none(), "{path}");
+            assert!(read_entries(&record(path)).is_err(), "{path}");
         }
     }
 

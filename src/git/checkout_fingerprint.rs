@@ -1,5 +1,8 @@
-//! A mark of the main checkout and of what all worktrees share, taken before a run and compared after it:
-//! agents write there by absolute path, and what they leave in hooks or configuration runs later, as the user.
+//! Fingerprint of the main checkout and of everything that worktrees share, taken before a run and
+//! compared afterwards.
+//!
+//! Agents can write there by absolute path, and what they leave in hooks or configuration runs
+//! later with the user's rights.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,18 +18,19 @@ use super::status::Entry;
 use super::{Git, GitError, Place, Project};
 use crate::files::{self, Refused};
 
-/// It may be stored: no contents are in it, only ids of them.
+/// Fingerprint of a checkout. Safe to store: it has no contents, only their ids.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CheckoutFingerprint {
     head: String,
-    /// Changed and untracked files of the main checkout: the letters of git, size and time of last change.
+    /// Changed and untracked files of the main checkout: git's status letters, size and change
+    /// time.
     files: BTreeMap<String, String>,
-    /// Configuration, hooks and the like in the common dir, by path there.
+    /// Configuration, hooks and similar files in the common dir, by their path in it.
     shared: BTreeMap<String, String>,
 }
 
 impl CheckoutFingerprint {
-    /// In words, what is not as it was; empty when all is.
+    /// Describes the differences; empty if there are none.
     pub(crate) fn differs(&self, later: &Self) -> Vec<String> {
         let mut words = Vec::new();
         if self.head != later.head {
@@ -75,7 +79,7 @@ fn compare(
     );
 }
 
-/// Beside the hooks: where commands, filters, objects or other repositories can be named.
+/// Files besides the hooks in which commands, filters, objects or other repositories can be named.
 const SHARED: &[&str] = &[
     "config",
     "config.worktree",
@@ -85,21 +89,19 @@ const SHARED: &[&str] = &[
     "objects/info/alternates",
 ];
 
-/// Larger files are compared by size and time.
+/// Maximum size of files that are hashed; larger ones are compared by size and time.
 const MOST_HASHED: u64 = 8 * 1024 * 1024;
 
 impl Git {
-    /// A person at work in the main checkout changes it too: the caller decides what a difference means.
+    /// Takes the fingerprint of a project's main checkout.
+    ///
+    /// A person at work in the main checkout changes it too, so the caller decides what a
+    /// difference means.
     pub(crate) async fn checkout_mark(
         &self,
         project: &Project,
     ) -> Result<CheckoutFingerprint, GitError> {
-        let path = project.path.clone();
-        let place = Place {
-            path,
-            git_dir: project.common_dir.clone(),
-            common_dir: project.common_dir.clone(),
-        };
+        let place = Place::with_git_dir(project.path.clone(), project.common_dir.clone());
         let branch = self
             .head_ref(&place)
             .await?
@@ -130,7 +132,7 @@ impl Git {
     async fn shared_files(&self, place: &Place) -> Result<BTreeMap<String, String>, GitError> {
         let mut paths: Vec<PathBuf> = SHARED.iter().map(PathBuf::from).collect();
         for name in names(&place.common_dir.join("hooks"))? {
-            // Git never runs a sample.
+            // Git never runs the samples.
             if name
                 .extension()
                 .is_none_or(|extension| extension != "sample")
@@ -159,7 +161,7 @@ impl Git {
                 FileKind::File { mode } => {
                     match files::read(&full, MOST_HASHED) {
                         Ok(bytes) => format!("{mode:o} {}", self.id_of(place, bytes).await?),
-                        // Its size and its times tell one endless file from another.
+                        // Size and times distinguish one endless file from another.
                         Err(error) if Refused::of(&error).is_some() => {
                             format!(
                                 "{mode:o} {}",
@@ -175,15 +177,17 @@ impl Git {
         Ok(shared)
     }
 
-    /// Git's own id of some bytes: a cryptographic hash without a crate for it.
+    /// Returns git's object id of some bytes: a cryptographic hash without another dependency.
     pub(crate) async fn id_of(&self, place: &Place, bytes: Vec<u8>) -> Result<String, GitError> {
-        self.line(GitCommand::at(place, ["hash-object", "--no-filters", "--stdin"]).stdin(bytes))
+        self.line(GitCommand::at(place, "hash-object --no-filters --stdin").stdin(bytes))
             .await
     }
 }
 
-/// Size and time of the last change of the inode, which unlike that of the contents cannot be set back. Of a
-/// repository inside, maybe a worktree where an agent is at work, only that it is there.
+/// Returns size and inode change time, which unlike the modification time cannot be set back.
+///
+/// For a nested repository, which may be a worktree where an agent is at work, only its presence
+/// counts.
 fn stamp(root: &Path, path: &[u8]) -> Result<String, GitError> {
     let full = root.join(path_of(path));
     if path.ends_with(b"/") || thing(&full)? == FileKind::Absent {

@@ -1,4 +1,4 @@
-//! One call of git: what every call carries, and how its end is read.
+//! One git invocation: common settings and environment, and interpretation of its result.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,14 +11,15 @@ use crate::clock;
 use crate::failpoint::crash_point;
 use crate::process::{self, ProcessError, Short, ShortOutput};
 
-/// Enough for the paths of a hundred thousand files.
+/// Maximum output size: enough for the paths of a hundred thousand files.
 const CAP: usize = 64 * 1024 * 1024;
 
-/// A lock of a ref of our own that is older was left by a git that was killed.
+/// Age at which a lock of one of remand's refs is stale, left by a git that was killed.
 const STALE_LOCK: Duration = Duration::from_secs(20);
-/// Git itself gives up after a second when it finds the file locked.
+/// Age at which a lock of the packed refs is stale. Git itself gives up after a second when it
+/// finds the file locked.
 const STALE_PACKED_REFS: Duration = Duration::from_secs(60);
-/// Pauses before a call is tried again that met a worktree which was just being made.
+/// Delays before retrying a call that ran into a worktree under construction.
 const MOMENTS: [Duration; 4] = [
     Duration::from_millis(20),
     Duration::from_millis(80),
@@ -27,16 +28,17 @@ const MOMENTS: [Duration; 4] = [
 ];
 const MOVING_LOCK: &str = "/refs/worktree/remand-moving.lock";
 
-/// Switched off for every call: what a poisoned repository could start, and what would change it unasked.
+/// Settings for every call: they disable what a poisoned repository could start or what would
+/// modify it as a side effect.
 const CONFIG: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.quotePath=false",
-    // A warning about line ends must not turn into a commit that cannot be made.
+    // A warning about line endings must not prevent a commit.
     "core.safecrlf=false",
     "commit.gpgSign=false",
     "gc.auto=0",
-    // A file that it names may be a device.
+    // The file that it names may be a device.
     "log.mailmap=false",
     "maintenance.auto=false",
     "protocol.ext.allow=never",
@@ -45,9 +47,11 @@ const CONFIG: &[&str] = &[
     "advice.graftFileDeprecated=false",
 ];
 
-/// `GIT_ALLOW_PROTOCOL` empty allows no transport at all: a planted "partial clone" would otherwise start
-/// its `uploadpack` when an object is missing. The system's configuration is read on purpose, since
-/// `safe.directory` may be there.
+/// Environment of every call.
+///
+/// An empty `GIT_ALLOW_PROTOCOL` allows no transport at all: a planted "partial clone" would
+/// otherwise start its `uploadpack` when an object is missing. The system configuration is read on
+/// purpose, since `safe.directory` may be set there.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
@@ -58,9 +62,10 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_ASKPASS", "true"),
     ("GIT_ALLOW_PROTOCOL", ""),
     ("GIT_NO_LAZY_FETCH", "1"),
-    // A large file that cannot be had without credentials stays a pointer; the checkout goes on.
+    // A large file that cannot be downloaded without credentials stays a pointer; the checkout
+    // continues.
     ("GIT_LFS_SKIP_DOWNLOAD_ERRORS", "1"),
-    // Neither of these two may rewrite history as we see it.
+    // Neither replace refs nor grafts may rewrite the history that remand sees.
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_GRAFT_FILE", "/dev/null"),
 ];
@@ -75,41 +80,47 @@ pub(super) struct GitCommand {
     config: &'static [&'static str],
     index: Option<PathBuf>,
     cap: usize,
-    /// Paths besides the repository that it needs.
+    /// Paths outside the repository that the call needs.
     pub(super) read: Vec<PathBuf>,
     pub(super) write: Vec<PathBuf>,
 }
 
 impl GitCommand {
-    /// In a worktree whose git dir is known: nothing is discovered.
-    pub(super) fn at<const N: usize>(place: &Place, args: [&str; N]) -> Self {
+    /// Creates a call in a worktree whose git dir is known, so that nothing is discovered.
+    ///
+    /// `words` are the command and its constant arguments, separated by spaces; variable arguments
+    /// are added with [`GitCommand::arg`] and [`GitCommand::args`].
+    pub(super) fn at(place: &Place, words: &'static str) -> Self {
         Self {
             place: Some(place.clone()),
-            ..Self::anywhere(&place.path, args)
+            ..Self::anywhere(&place.path, words)
         }
     }
 
-    /// Wherever git's own discovery leads from a folder: only for looking what is there.
-    pub(super) fn anywhere<const N: usize>(cwd: &Path, args: [&str; N]) -> Self {
-        let args = args.iter().map(OsString::from).collect();
-        let (stdin, env, config, index) = (None, Vec::new(), &[][..], None);
-        let (read, write) = (Vec::new(), Vec::new());
+    /// Creates a call in the repository that git discovers from a directory. Only for finding out
+    /// what is there.
+    pub(super) fn anywhere(cwd: &Path, words: &'static str) -> Self {
         Self {
             cwd: cwd.to_owned(),
             place: None,
-            args,
-            stdin,
-            env,
-            config,
-            index,
+            args: words.split(' ').map(OsString::from).collect(),
+            stdin: None,
+            env: Vec::new(),
+            config: &[],
+            index: None,
             cap: CAP,
-            read,
-            write,
+            read: Vec::new(),
+            write: Vec::new(),
         }
     }
 
     pub(super) fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
+        self
+    }
+
+    pub(super) fn args<const N: usize>(mut self, args: [&str; N]) -> Self {
+        self.args.extend(args.map(OsString::from));
         self
     }
 
@@ -123,13 +134,13 @@ impl GitCommand {
         self
     }
 
-    /// Settings for this call alone, which win over those of every call.
+    /// Adds settings for this call, which override those of every call.
     pub(super) fn config(mut self, settings: &'static [&'static str]) -> Self {
         self.config = settings;
         self
     }
 
-    /// Uses this index instead of the worktree's own.
+    /// Uses this index instead of that of the worktree.
     pub(super) fn index(mut self, path: &Path) -> Self {
         self.index = Some(path.to_owned());
         self
@@ -140,11 +151,11 @@ impl GitCommand {
         self
     }
 
-    /// Another call in the same repository.
-    pub(super) fn in_same_place<const N: usize>(&self, args: [&str; N]) -> Self {
+    /// Creates another call in the same repository.
+    pub(super) fn in_same_place(&self, words: &'static str) -> Self {
         Self {
             place: self.place.clone(),
-            ..Self::anywhere(&self.cwd, args)
+            ..Self::anywhere(&self.cwd, words)
         }
     }
 
@@ -152,7 +163,7 @@ impl GitCommand {
         self.args.first().is_some_and(|first| first == command)
     }
 
-    /// Whether its first arguments are these words.
+    /// Returns true if the first arguments are these words.
     pub(super) fn begins_with(&self, words: &str) -> bool {
         let mut args = self.args.iter();
         words
@@ -160,19 +171,19 @@ impl GitCommand {
             .all(|word| args.next().is_some_and(|arg| arg == word))
     }
 
-    /// Lets it read what is outside of the repository.
+    /// Allows reading a path outside the repository.
     pub(super) fn reads(mut self, path: &Path) -> Self {
         self.read.push(path.to_owned());
         self
     }
 
-    /// Lets it write what is outside of the repository.
+    /// Allows writing a path outside the repository.
     pub(super) fn writes(mut self, path: &Path) -> Self {
         self.write.push(path.to_owned());
         self
     }
 
-    /// Its command, if that is one that writes: a crash may come before it and after it.
+    /// Returns the command if it is one that writes: a crash may come before or after it.
     pub(super) fn changes_something(&self) -> Option<&'static str> {
         const STEPS: &[&str] = &[
             "add",
@@ -200,7 +211,8 @@ impl GitCommand {
         words.join(" ").chars().take(200).collect()
     }
 
-    /// `settings` are pairs of a key and a value, which win over the repository's own.
+    /// Builds the process to run. `settings` are pairs of key and value that override the
+    /// repository's.
     pub(super) fn short(&self, git: &Git, settings: &[Setting]) -> Result<Short, GitError> {
         let mut env = git.env.clone();
         let mut args: Vec<OsString> = vec!["--no-pager".into()];
@@ -250,7 +262,7 @@ impl GitCommand {
 }
 
 impl Git {
-    /// The output of a call that must succeed.
+    /// Returns the output of a call that must succeed.
     pub(super) async fn bytes(&self, call: GitCommand) -> Result<Vec<u8>, GitError> {
         let output = self.ended(&call).await?;
         match output.status {
@@ -263,21 +275,30 @@ impl Git {
         }
     }
 
-    /// The one line that a call which must succeed says.
+    /// Runs a call that must succeed and whose output is not needed.
+    pub(super) async fn run(&self, call: GitCommand) -> Result<(), GitError> {
+        self.bytes(call).await.map(drop)
+    }
+
+    /// Returns the output of a call that must succeed, as text.
+    pub(super) async fn text(&self, call: GitCommand) -> Result<String, GitError> {
+        let args = call.words();
+        text(&args, self.bytes(call).await?)
+    }
+
+    /// Returns the single line of output of a call that must succeed.
     pub(super) async fn line(&self, call: GitCommand) -> Result<String, GitError> {
         let args = call.words();
-        let text = text(&args, self.bytes(call).await?)?;
+        let text = self.text(call).await?;
         let line = text.strip_suffix('\n').unwrap_or(&text);
         if line.is_empty() || line.contains('\n') {
-            return Err(GitError::Output {
-                args,
-                found: shown(&text),
-            });
+            return Err(GitError::output(&args, text.as_bytes()));
         }
         Ok(line.to_owned())
     }
 
-    /// Like [`Git::line`], where status 1 without a complaint means that there is no such thing.
+    /// Like [`Git::line`], but status 1 without an error message means that there is no such
+    /// object.
     pub(super) async fn maybe_line(&self, call: GitCommand) -> Result<Option<String>, GitError> {
         let output = self.ended(&call).await?;
         match output.status {
@@ -290,7 +311,7 @@ impl Git {
         }
     }
 
-    /// A question: status 0 is yes, 1 is no, everything else is no answer.
+    /// Answers a yes/no question: status 0 is yes, 1 is no, anything else is an error.
     pub(super) async fn yes(&self, call: GitCommand) -> Result<bool, GitError> {
         let output = self.ended(&call).await?;
         match output.status {
@@ -300,7 +321,7 @@ impl Git {
         }
     }
 
-    /// Output that may be cut at the call's cap, and whether it was.
+    /// Returns output that may be cut at the call's limit, and whether it was.
     pub(super) async fn head(&self, call: GitCommand) -> Result<(Vec<u8>, bool), GitError> {
         let output = self.ended(&call).await?;
         if output.status == Some(0) {
@@ -310,8 +331,15 @@ impl Git {
         }
     }
 
+    /// Runs a call to its end.
+    ///
+    /// Boxed, because otherwise every caller's future would be as large as everything a call needs.
     async fn ended(&self, call: &GitCommand) -> Result<ShortOutput, GitError> {
-        // A symlink in the place of the folder would lead all that follows to a stranger's files.
+        Box::pin(self.call(call)).await
+    }
+
+    async fn call(&self, call: &GitCommand) -> Result<ShortOutput, GitError> {
+        // A symlink in place of the directory would lead everything that follows to other files.
         let is_folder = call.cwd.symlink_metadata().is_ok_and(|m| m.is_dir());
         if !is_folder {
             return Err(GitError::NotThere {
@@ -348,7 +376,7 @@ impl Git {
 }
 
 impl Git {
-    /// What `git config --get-regexp` lists; none when no key matches.
+    /// Returns the output of `git config --get-regexp`; `None` if no key matches.
     pub(super) async fn listed_settings(
         &self,
         call: &GitCommand,
@@ -406,16 +434,17 @@ impl Git {
         })?;
         if is_wrapped && output.status != Some(0) {
             let stderr = String::from_utf8_lossy(&output.stderr);
-            // Bubblewrap ends with git's status, or with 1 when it could not start git.
+            // Bubblewrap exits with git's status, or with 1 if it could not start git.
             if let Some(why) = stderr.lines().find_map(|line| line.strip_prefix("bwrap: ")) {
-                return Err(GitError::Sandbox { why: shown(why) });
+                return Err(GitError::Sandbox { why: excerpt(why) });
             }
         }
         Ok(output)
     }
 }
 
-/// A warning is no complaint: a planted one would keep every answer from us.
+/// Returns true if stderr has more than warnings. A planted warning must not make every answer
+/// unusable.
 fn complains(output: &ShortOutput) -> bool {
     let stderr = String::from_utf8_lossy(&output.stderr);
     stderr
@@ -423,8 +452,10 @@ fn complains(output: &ShortOutput) -> bool {
         .any(|line| line.starts_with("error:") || line.starts_with("fatal:"))
 }
 
-/// Git has one status (128) for most of its troubles, so some are told apart by what is on the disk, and
-/// the rest by words that are stable under `LC_ALL=C`.
+/// Classifies a failure.
+///
+/// Git has one status (128) for most errors, so some are distinguished by the state of the disk,
+/// and the rest by messages that are stable under `LC_ALL=C`.
 fn failure(call: &GitCommand, output: &ShortOutput) -> GitError {
     let stderr = String::from_utf8_lossy(&output.stderr);
     if output.was_killed()
@@ -463,11 +494,11 @@ fn failure(call: &GitCommand, output: &ShortOutput) -> GitError {
     GitError::Failed {
         args: call.words(),
         status: output.status.unwrap_or_default(),
-        stderr: shown(&lines.join("; ")),
+        stderr: excerpt(&lines.join("; ")),
     }
 }
 
-/// Another git is at the moment making or removing a worktree of the repository.
+/// Returns true if another git is currently creating or removing a worktree of the repository.
 fn is_half_made(output: &ShortOutput) -> bool {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let about = |line: &str| {
@@ -479,7 +510,7 @@ fn is_half_made(output: &ShortOutput) -> bool {
     output.status != Some(0) && stderr.lines().any(about)
 }
 
-/// The git at the other side of a fetch by path was ended, and gave no reason.
+/// Returns true if the git on the other side of a fetch by path was killed and gave no reason.
 fn is_cut(stderr: &str) -> bool {
     const ENDS: [&str; 2] = ["the remote end hung up unexpectedly", "early EOF"];
     let is_reason =
@@ -487,7 +518,7 @@ fn is_cut(stderr: &str) -> bool {
     ENDS.iter().any(|end| stderr.contains(end)) && !stderr.lines().any(is_reason)
 }
 
-/// The lock of an index or a ref that git found taken, if it is still there.
+/// Returns the lock of an index or a ref that blocked git, if it still exists.
 fn lock_in_the_way(stderr: &str) -> Option<PathBuf> {
     let (_, after) = stderr.split_once("Unable to create '")?;
     let (path, _) = after.split_once(".lock': File exists")?;
@@ -495,9 +526,12 @@ fn lock_in_the_way(stderr: &str) -> Option<PathBuf> {
     path.symlink_metadata().is_ok().then_some(path)
 }
 
-/// A ref of remand's own is locked for a moment only: a git that was killed in it left a lock that nobody else will ever
-/// remove. So for the file of packed refs, which stops every git in the repository: it is locked while one file is
-/// written. Other locks of others are theirs.
+/// Removes a lock that has become stale.
+///
+/// Refs of remand are locked only for a moment: a git that was killed then left a lock that nobody
+/// else will ever remove. The same applies to the packed refs file, which is locked while one file
+/// is written and blocks every git in the repository. All other locks belong to others and are left
+/// alone.
 fn remove_if_stale(lock: &Path) {
     let is_own = lock
         .to_str()
@@ -514,16 +548,13 @@ fn remove_if_stale(lock: &Path) {
         .utc()
         .signed_duration_since(chrono::DateTime::<chrono::Utc>::from(modified));
     if age.to_std().is_ok_and(|age| age > aged) {
-        // Somebody else may have been quicker, and else it is still in the way the next time.
+        // Another process may have removed it first; otherwise it still blocks the next call.
         fs::remove_file(lock).ok();
     }
 }
 
 pub(super) fn text(args: &str, bytes: Vec<u8>) -> Result<String, GitError> {
-    String::from_utf8(bytes).map_err(|error| GitError::Output {
-        args: args.to_owned(),
-        found: shown(&String::from_utf8_lossy(error.as_bytes())),
-    })
+    String::from_utf8(bytes).map_err(|error| GitError::output(args, error.as_bytes()))
 }
 
 pub(super) fn utf8(path: &Path) -> Result<String, GitError> {
@@ -534,6 +565,6 @@ pub(super) fn utf8(path: &Path) -> Result<String, GitError> {
         })
 }
 
-fn shown(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     text.chars().take(2_000).collect()
 }

@@ -1,4 +1,4 @@
-//! Commits what an agent left uncommitted.
+//! Commits changes that an agent left uncommitted.
 
 use std::path::Path;
 
@@ -6,12 +6,13 @@ use super::command::GitCommand;
 use super::{Git, GitError, HeadAt, Place};
 
 impl Git {
-    /// Commits everything that is left over, and says which commit that is; none when nothing is.
+    /// Commits everything that is uncommitted and returns the commit; `None` if there was nothing.
     ///
-    /// Refused when HEAD is not where it belongs or an operation is unfinished: a half-done rebase or a merge with
-    /// conflict marks is not work to publish. Repositories inside the worktree are left out (git would store a
-    /// bare link to a commit that nobody else has); they stay untracked, so the worktree is not clean after. So are
-    /// untracked caches, which do not count.
+    /// Refused if HEAD is not at the expected place or an operation is unfinished: a half-done
+    /// rebase or a merge with conflict markers is not work to publish. Repositories inside the
+    /// worktree are left out (git would store a bare link to a commit that nobody else has); they
+    /// stay untracked, so the worktree is not clean afterwards. Untracked caches are left out as
+    /// well; they do not count.
     pub(crate) async fn commit_rest(
         &self,
         place: &Place,
@@ -37,14 +38,7 @@ impl Git {
         if self
             .yes(GitCommand::at(
                 place,
-                [
-                    "diff-index",
-                    "--cached",
-                    "--quiet",
-                    "--ignore-submodules=none",
-                    "HEAD",
-                    "--",
-                ],
+                "diff-index --cached --quiet --ignore-submodules=none HEAD --",
             ))
             .await?
         {
@@ -52,15 +46,7 @@ impl Git {
         }
         let call = GitCommand::at(
             place,
-            [
-                "commit",
-                "--quiet",
-                "--no-verify",
-                "--no-gpg-sign",
-                "--cleanup=whitespace",
-                "-F",
-                "-",
-            ],
+            "commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace -F -",
         );
         let identity = self.identity(place).await?;
         self.bytes(call.stdin(message.as_bytes().to_vec()).env(&identity))
@@ -68,11 +54,11 @@ impl Git {
         self.resolve(place, "HEAD").await
     }
 
-    /// Whether git's configuration has a name and an address for commits made here.
+    /// Returns true if git's configuration has a name and an email address for commits made here.
     pub(crate) async fn knows_who(&self, folder: &Path) -> Result<bool, GitError> {
         for key in ["user.name", "user.email"] {
             let set = self
-                .maybe_line(GitCommand::anywhere(folder, ["config", "--get", key]))
+                .maybe_line(GitCommand::anywhere(folder, "config --get").arg(key))
                 .await?;
             if !set.is_some_and(|text| is_set(&text)) {
                 return Ok(false);
@@ -81,8 +67,10 @@ impl Git {
         Ok(true)
     }
 
-    /// Whose name stands on our commits: the user's, as git's configuration has it in this worktree, else
-    /// remand's own. A name without an address, or an address without a name, is not guessed at.
+    /// Identity for remand's commits: the user's, as configured for this worktree, otherwise
+    /// remand's.
+    ///
+    /// An incomplete identity (a name without an email address or the reverse) is not used.
     pub(super) async fn identity(
         &self,
         place: &Place,
@@ -90,7 +78,7 @@ impl Git {
         let mut found = [const { None::<String> }; 2];
         for (slot, key) in found.iter_mut().zip(["user.name", "user.email"]) {
             *slot = self
-                .maybe_line(GitCommand::at(place, ["config", "--get", key]))
+                .maybe_line(GitCommand::at(place, "config --get").arg(key))
                 .await?;
         }
         let (name, address) = match found {
@@ -110,8 +98,8 @@ fn is_set(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric) && !text.contains(['<', '>', '\n'])
 }
 
-/// `add -A` of the whole worktree without some paths, such as the repositories nested in it: one without a commit would
-/// make it fail.
+/// Builds `add -A` for the whole worktree without some paths, such as nested repositories: one
+/// without a commit would make it fail.
 pub(super) fn add_all(place: &Place, left_out: &[Vec<u8>]) -> GitCommand {
     let mut paths = b":/\0".to_vec();
     for path in left_out {
@@ -119,9 +107,5 @@ pub(super) fn add_all(place: &Place, left_out: &[Vec<u8>]) -> GitCommand {
         paths.extend_from_slice(path);
         paths.push(0);
     }
-    GitCommand::at(
-        place,
-        ["add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul"],
-    )
-    .stdin(paths)
+    GitCommand::at(place, "add -A --pathspec-from-file=- --pathspec-file-nul").stdin(paths)
 }

@@ -1,7 +1,9 @@
-//! Files whose contents git converts when it checks them out, by attributes of the commit alone: `eol=crlf`, `ident`,
-//! `working-tree-encoding`. A fresh clone has them converted, so a checkout for gates has to have them converted too.
+//! Conversion of file contents on checkout by attributes of the commit alone: `eol=crlf`, `ident`,
+//! `working-tree-encoding`.
 //!
-//! Filters (`filter=lfs`) are not run: they are commands of a configuration that the commit does not carry.
+//! A fresh clone has these files converted, so a checkout for gates must have them converted too.
+//! Filters (`filter=lfs`) are not run: they are commands from a configuration that the commit does
+//! not carry.
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +18,8 @@ use super::{Git, GitError};
 const ATTRIBUTES: [&str; 3] = ["eol", "ident", "working-tree-encoding"];
 
 impl Git {
-    /// Gives each entry that is converted the hash of its converted content. The contents are in [`Checkout::converted`]
-    /// afterwards.
+    /// Sets the hash of each converted entry to that of its converted content, which is in
+    /// [`Checkout::converted`] afterwards.
     pub(super) async fn convert(
         &self,
         checkout: &Checkout,
@@ -31,7 +33,7 @@ impl Git {
         }
         let (folder, place) = (checkout.converted(), checkout.converting());
         blocking(move || remove_all(&folder).and_then(|()| make_folder(&folder))).await?;
-        self.bytes(GitCommand::at(&place, ["read-tree", commit]))
+        self.bytes(GitCommand::at(&place, "read-tree").arg(commit))
             .await?;
         let files = entries
             .iter()
@@ -40,8 +42,7 @@ impl Git {
         let list: Vec<u8> = files
             .flat_map(|path| path.iter().copied().chain([0]))
             .collect();
-        let call =
-            GitCommand::at(&place, ["check-attr", "--cached", "--stdin", "-z"]).env(&no_system());
+        let call = GitCommand::at(&place, "check-attr --cached --stdin -z").env(&no_system());
         let answer = self
             .bytes(
                 ATTRIBUTES
@@ -50,10 +51,7 @@ impl Git {
                     .stdin(list),
             )
             .await?;
-        let converted = read(&answer).ok_or_else(|| GitError::Output {
-            args: "check-attr -z".to_owned(),
-            found: String::from_utf8_lossy(&answer).chars().take(200).collect(),
-        })?;
+        let converted = read(&answer).ok_or_else(|| GitError::output("check-attr -z", &answer))?;
         if converted.is_empty() {
             return Ok(());
         }
@@ -63,18 +61,14 @@ impl Git {
             .collect();
         // The work tree is empty, so all attributes come from the index.
         self.bytes(
-            GitCommand::at(
-                &place,
-                ["checkout-index", "--force", "--quiet", "-z", "--stdin"],
-            )
-            .env(&no_system())
-            .stdin(list),
+            GitCommand::at(&place, "checkout-index --force --quiet -z --stdin")
+                .env(&no_system())
+                .stdin(list),
         )
         .await?;
         let list = converted.iter().flat_map(|path| quoted(path)).collect();
-        let call =
-            GitCommand::at(&place, ["hash-object", "--no-filters", "--stdin-paths"]).stdin(list);
-        let hashes = super::command::text("hash-object", self.bytes(call).await?)?;
+        let call = GitCommand::at(&place, "hash-object --no-filters --stdin-paths").stdin(list);
+        let hashes = self.text(call).await?;
         for (path, hash) in converted.iter().zip(hashes.lines()) {
             if let Some(entry) = entries.get_mut(path) {
                 hash.clone_into(&mut entry.blob);
@@ -85,16 +79,16 @@ impl Git {
     }
 }
 
-/// Attributes of the machine do not count.
+/// Environment that disables system-wide attributes.
 fn no_system() -> [(&'static str, String); 1] {
     [("GIT_ATTR_NOSYSTEM", "1".to_owned())]
 }
 
-/// Puts a converted file into the tree, where nothing stands in its way.
+/// Copies a converted file into the tree, where its path is free.
 pub(super) fn copy(converted: &Path, tree: &Path, path: &[u8]) -> Result<(), GitError> {
     let (from, to) = (converted.join(path_of(path)), tree.join(path_of(path)));
     to.parent().map_or(Ok(()), make_folder)?;
-    // With its permission to execute.
+    // This keeps the executable bit.
     fs::copy(&from, &to).map(drop).map_err(at("write", &to))
 }
 
@@ -104,7 +98,7 @@ impl Entry {
     }
 }
 
-/// `path NUL attribute NUL value NUL`.
+/// Parses `path NUL attribute NUL value NUL`.
 fn read(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut fields = bytes.split(|b| *b == 0);
     let mut converted: Vec<Vec<u8>> = Vec::new();
@@ -130,8 +124,8 @@ mod tests {
 
     #[test]
     fn attributes_that_convert() {
-        let said = b"a\0eol\0crlf\0a\0ident\0set\0b\0eol\0lf\0b\0ident\0unset\0c\0working-tree-encoding\0UTF-16\0";
-        assert_eq!(read(said).unwrap(), [b"a".to_vec(), b"c".to_vec()]);
+        let output = b"a\0eol\0crlf\0a\0ident\0set\0b\0eol\0lf\0b\0ident\0unset\0c\0working-tree-encoding\0UTF-16\0";
+        assert_eq!(read(output).unwrap(), [b"a".to_vec(), b"c".to_vec()]);
         assert_eq!(read(b""), Some(Vec::new()));
         assert_eq!(read(b"a\0eol\0"), None);
     }

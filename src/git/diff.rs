@@ -1,4 +1,4 @@
-//! The difference between two commits: which files, how many lines, and the text that a reviewer reads.
+//! Difference between two commits: files, line counts, and the text that a reviewer reads.
 
 use super::command::GitCommand;
 use super::history::check_sha;
@@ -7,9 +7,9 @@ use crate::closed_enum::closed_enum;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Diff {
-    /// Bytes that are not UTF-8 are shown with `�`.
+    /// Text of the diff. Bytes that are not UTF-8 are replaced by `�`.
     pub(crate) text: String,
-    /// The text was cut; `files` never is.
+    /// Set if the text was cut; `files` never is.
     pub(crate) truncated: bool,
     pub(crate) files: Vec<FileChange>,
 }
@@ -17,14 +17,16 @@ pub(crate) struct Diff {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileChange {
     pub(crate) path: String,
-    /// Where a renamed or copied file comes from.
+    /// Original path of a renamed or copied file.
     pub(crate) old_path: Option<String>,
     pub(crate) status: FileStatus,
-    /// As git has it: 0o100644, 0o100755, 0o120000 (symlink), 0o160000 (submodule); 0 when deleted.
+    /// Mode as recorded by git: 0o100644, 0o100755, 0o120000 (symlink), 0o160000 (submodule); 0
+    /// when deleted.
     pub(crate) mode: u32,
     pub(crate) added: u64,
     pub(crate) deleted: u64,
-    /// Also a text file that the branch's `.gitattributes` declares binary: its lines are not in the text.
+    /// Also set for a text file that the branch's `.gitattributes` declares binary: its lines are
+    /// not in the text.
     pub(crate) binary: bool,
 }
 
@@ -39,22 +41,14 @@ closed_enum! {
     }
 }
 
-/// Plumbing, so that the user's taste in diffs (colours, prefixes, order, pager) does not reach it; neither an
-/// external diff nor a text conversion of the repository runs.
-const DIFF: [&str; 9] = [
-    "diff-tree",
-    "-r",
-    "-M",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-color",
-    "--ignore-submodules=none",
-    "--submodule=short",
-    "--full-index",
-];
+/// Plumbing command, so that the user's preferences for diffs (colours, prefixes, order, pager)
+/// have no effect, and neither an external diff nor a text conversion of the repository runs.
+const DIFF: &str = "diff-tree -r -M --no-ext-diff --no-textconv --no-color \
+    --ignore-submodules=none --submodule=short --full-index";
 
 impl Git {
-    /// From one commit to another, net: what lies between them does not count. The text is cut at `cap` bytes.
+    /// Returns the net difference between two commits, ignoring intermediate states. The text is
+    /// cut at `cap` bytes.
     pub(crate) async fn diff(
         &self,
         place: &Place,
@@ -92,15 +86,14 @@ impl Git {
         let bytes = self
             .bytes(call.arg("--end-of-options").arg(from).arg(to))
             .await?;
-        read(&bytes).ok_or_else(|| GitError::Output {
-            args: "diff-tree --raw --numstat -z".to_owned(),
-            found: String::from_utf8_lossy(&bytes).chars().take(200).collect(),
-        })
+        read(&bytes).ok_or_else(|| GitError::output("diff-tree --raw --numstat -z", &bytes))
     }
 }
 
-/// First all raw records (`:modes ids letter NUL path NUL`), then in the same order the counts
-/// (`added TAB deleted TAB path NUL`); a rename has both paths in both.
+/// Parses the output of [`DIFF`].
+///
+/// First come all raw records (`:modes ids letter NUL path NUL`), then, in the same order, the
+/// counts (`added TAB deleted TAB path NUL`); a rename has both paths in both.
 fn read(bytes: &[u8]) -> Option<Vec<FileChange>> {
     let mut fields = bytes.split(|b| *b == 0).peekable();
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

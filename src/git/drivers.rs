@@ -1,8 +1,11 @@
-//! Commands that a repository's own configuration defines for its files: filters and merge drivers. Git starts them
-//! when it reads or writes a worktree, and has no switch against them, so each is overridden by name.
+//! Disables filters and merge drivers that a repository's configuration defines.
 //!
-//! Those of the user's own configuration stay, as files would be damaged without them (a large file would be committed
-//! instead of its LFS pointer). So do the exact commands of Git LFS, which `git lfs install --local` writes there.
+//! Git starts these commands when it reads or writes a worktree, and has no switch to disable them,
+//! so each is overridden by name.
+//!
+//! Those in the user's configuration stay, since files would be damaged without them (a large file
+//! would be committed instead of its LFS pointer). So do the exact commands of Git LFS, which `git
+//! lfs install --local` writes into the repository.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,8 +14,10 @@ use super::command::{GitCommand, text};
 use super::{Git, GitError};
 use crate::files;
 
-/// Commands of git that never look at the files of a worktree, nor at files with rules for them. Others may start a filter where it is not expected:
-/// `write-tree` reads again whatever is as young as the index.
+/// Git commands that never read the files of a worktree or files with rules for them.
+///
+/// Other commands may start a filter unexpectedly: `write-tree` rereads every file that is as
+/// recent as the index.
 const TOUCHES_NO_FILES: &[&str] = &[
     "cat-file",
     "commit-tree",
@@ -32,11 +37,13 @@ const TOUCHES_NO_FILES: &[&str] = &[
 
 const KEYS: &str = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver|core\.(attributesfile|excludesfile))$";
 
-/// Settings that name a file with rules, which git reads whole. A longer one is a device or a trap.
+/// Settings that name a file with rules, which git reads completely. An oversized file is a device
+/// or a trap.
 const RULES: [&str; 2] = ["core.attributesfile", "core.excludesfile"];
 const MOST_RULES: u64 = 1 << 20;
 
-/// No honest repository has more; the environment has a limit.
+/// Maximum number of overridden settings. No honest repository needs more, and the environment has
+/// a size limit.
 const MOST: usize = 500;
 
 const LFS: [&str; 5] = [
@@ -47,11 +54,11 @@ const LFS: [&str; 5] = [
     "git-lfs filter-process --skip",
 ];
 
-/// A key of git's configuration and the value that it has for one call.
+/// Key of git's configuration and its value for one call.
 pub(super) type Setting = (String, String);
 
 impl Git {
-    /// Settings that switch off the drivers which the repository of a call defines.
+    /// Returns settings that disable the drivers defined by the repository of a call.
     pub(super) async fn without_drivers(
         &self,
         call: &GitCommand,
@@ -62,14 +69,9 @@ impl Git {
         {
             return Ok(Vec::new());
         }
-        let list = call.in_same_place([
-            "config",
-            "-z",
-            "--show-scope",
-            "--includes",
-            "--get-regexp",
-            KEYS,
-        ]);
+        let list = call
+            .in_same_place("config -z --show-scope --includes --get-regexp")
+            .arg(KEYS);
         let Some(listed) = self.listed_settings(&list).await? else {
             return Ok(Vec::new());
         };
@@ -85,8 +87,8 @@ impl Git {
         Ok(settings)
     }
 
-    /// Takes away files with rules that are no files, or too long: git would wait for a pipe, and read a device until its
-    /// memory is full.
+    /// Unsets files with rules that are not regular files or are too large: git would block on a
+    /// pipe, and read a device until its memory is full.
     fn endless_rules(&self, listed: &str, cwd: &Path) -> Vec<Setting> {
         let mut named = BTreeMap::new();
         for (_, key, value) in entries(listed).filter(|(_, key, _)| RULES.contains(key)) {
@@ -108,7 +110,8 @@ impl Git {
     }
 }
 
-/// Scope, key and value of what `git config -z --show-scope` lists, in the order in which git reads them.
+/// Parses the output of `git config -z --show-scope` into scope, key and value, in the order in
+/// which git reads them.
 fn entries(listed: &str) -> impl Iterator<Item = (&str, &str, &str)> {
     let mut fields = listed.split('\0');
     std::iter::from_fn(move || {
@@ -142,7 +145,8 @@ fn overrides(listed: &str) -> Vec<Setting> {
     for (driver, name) in planted {
         if name == "driver" {
             let key = format!("{driver}.driver");
-            // One that fails leaves a conflict; an empty one would drop what was changed at the other side.
+            // A failing driver leaves a conflict; an empty one would drop the changes of the other
+            // side.
             settings.insert(key.clone(), value(&key, "false"));
             continue;
         }

@@ -1,4 +1,4 @@
-//! What can go wrong with git, told apart by what a caller does next.
+//! Errors of git operations, distinguished by what a caller does next.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use crate::process::ProcessError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitError {
-    /// The folder is gone, or something else (a file, a symlink) stands in its place.
+    /// The directory is gone, or something else (a file, a symlink) is in its place.
     #[error("there is no folder {}", path.display())]
     NotThere { path: PathBuf },
     #[error("{} is not in a git repository", path.display())]
     NotARepository { path: PathBuf },
-    /// Git found a repository there, but it is not the worktree's own.
+    /// Git found a repository there, but not the one that the worktree belongs to.
     #[error("{} is not a worktree of {}", path.display(), common_dir.display())]
     NotThisWorktree { path: PathBuf, common_dir: PathBuf },
     #[error("git does not trust {}, which belongs to another user; allow it with `git config --global --add safe.directory {}`", path.display(), path.display())]
@@ -35,10 +35,11 @@ pub(crate) enum GitError {
     NoSpace { args: String },
     #[error("`git {args}` was ended after {limit:?}")]
     TimedOut { args: String, limit: Duration },
-    /// Git, or a git that it started, by the kernel, out of memory, or by somebody: the work is not to blame.
+    /// Git, or a git that it started, was killed by the kernel, for lack of memory, or by someone;
+    /// the work is not the cause.
     #[error("`git {args}` was ended by a signal")]
     Killed { args: String },
-    /// It stayed so for as long as it was tried again.
+    /// Retries did not help.
     #[error("a worktree in {} is half made: another git is at work there, or one was killed (then `git worktree prune`)", path.display())]
     HalfMade { path: PathBuf },
     #[error("`git {args}` failed (status {status}): {stderr}")]
@@ -53,14 +54,14 @@ pub(crate) enum GitError {
     TooMuch { args: String, cap: usize },
     #[error("{found} is older than git {}.{}", minimum.0, minimum.1)]
     TooOld { found: String, minimum: (u32, u32) },
-    /// It is wanted and does not work.
+    /// A sandbox is required and does not work.
     #[error("nothing is run without its sandbox: {why}")]
     Sandbox { why: String },
     #[error("git was not found on the PATH")]
     NoGit,
     #[error("cannot run git")]
     Process(#[source] ProcessError),
-    /// Commit ids are taken to have 40 digits everywhere.
+    /// Commit ids are assumed to have 40 digits everywhere.
     #[error("{} uses the object format {format}; only repositories with sha1 are supported", path.display())]
     ObjectFormat { path: PathBuf, format: String },
     #[error("`{text}` is not a full commit id")]
@@ -71,7 +72,8 @@ pub(crate) enum GitError {
     BadBranchName(#[from] BadBranchName),
     #[error("`{text}` cannot be a part of a ref")]
     BadRunName { text: String },
-    /// Everything was undone, and still git sees changes: a filter or another process makes them.
+    /// Everything was reverted, and git still reports changes: a filter or another process makes
+    /// them.
     #[error("the worktree is not clean after it was put back: {}", paths.join(", "))]
     StillDirty { paths: Vec<String> },
     #[error("{branch} is at {} and not at {expected}", found.as_deref().unwrap_or("no commit"))]
@@ -80,12 +82,12 @@ pub(crate) enum GitError {
         expected: String,
         found: Option<String>,
     },
-    /// To go on would lose commits.
+    /// Continuing would lose commits.
     #[error("{to} does not descend from {from}")]
     NotForward { from: String, to: String },
     #[error("there is work in the worktree that is in no commit: {}", paths.join(", "))]
     LocalWork { paths: Vec<String> },
-    /// Files that git does not track, where it would have to write its own.
+    /// Untracked files are at paths that git would have to write.
     #[error("files that are in no commit stand where git must write: {}", paths.join(", "))]
     InTheWay { paths: Vec<String> },
     #[error("the branch {branch} is checked out in {}", path.display())]
@@ -102,7 +104,7 @@ pub(crate) enum GitError {
     SpecialFile { path: PathBuf },
     #[error("the agent configuration in {} is larger than {limit} bytes", path.display())]
     ConfigTooBig { path: PathBuf, limit: u64 },
-    /// An earlier swap was not put back.
+    /// An earlier swap was not undone.
     #[error("{} is there already", path.display())]
     RecordThere { path: PathBuf },
     #[error("{} is not a record of swapped configuration", path.display())]
@@ -111,4 +113,14 @@ pub(crate) enum GitError {
         #[source]
         source: serde_json::Error,
     },
+}
+
+impl GitError {
+    /// Output that does not match git's documentation.
+    pub(super) fn output(args: &str, found: &[u8]) -> Self {
+        Self::Output {
+            args: args.to_owned(),
+            found: String::from_utf8_lossy(found).chars().take(200).collect(),
+        }
+    }
 }

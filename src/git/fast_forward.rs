@@ -1,4 +1,4 @@
-//! Moves a worktree forward to a commit that somebody else made.
+//! Moves a worktree forward to a commit that someone else made.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,14 @@ use super::wip::wip_ref;
 use super::{Git, GitError, HeadAt, Place, RestorePoint};
 
 impl Git {
-    /// Moves a clean worktree from one commit to a later one. A worktree with work in it is refused, and
-    /// so is one where an untracked or ignored file stands in the way.
+    /// Moves a clean worktree from one commit to a later one.
     ///
-    /// Already there is fine. After a crash in the middle, said again, it ends there too: what the cut move left is
-    /// kept on `refs/remand/wip/forward-SHA` first, since a person may have come by. The caller has proven that
-    /// nobody is at work there.
+    /// Refused if the worktree has uncommitted work, or an untracked or ignored file at a path that
+    /// must be written.
+    ///
+    /// Idempotent, also after a crash: the remains of an interrupted move are first saved on
+    /// `refs/remand/wip/forward-SHA`, since a person may have edited files in the meantime. The
+    /// caller has verified that nobody is at work there.
     pub(crate) async fn forward(
         &self,
         place: &Place,
@@ -64,10 +66,14 @@ impl Git {
         self.end_moving(place).await
     }
 
-    /// Moves a clean worktree from one commit to another that does not contain it, where the branch was rewritten.
-    /// The commit that it leaves is kept on `refs/remand/wip/rewritten-SHA`. Nothing that git does not track is overwritten.
+    /// Moves a clean worktree to a commit that does not contain the current one, after the branch
+    /// was rewritten.
     ///
-    /// Cut in the middle, [`Git::end_cut_move`] ends it: the branch moves when all files are written.
+    /// The old commit is kept on `refs/remand/wip/rewritten-SHA`. Untracked files are never
+    /// overwritten.
+    ///
+    /// An interrupted move is completed by [`Git::end_cut_move`]: the branch moves once all files
+    /// are written.
     pub(crate) async fn follow(
         &self,
         place: &Place,
@@ -92,17 +98,9 @@ impl Git {
             return Err(GitError::InTheWay { paths: blocked });
         }
         let kept = wip_ref(&format!("rewritten-{from}"))?;
-        self.bytes(GitCommand::at(
-            place,
-            ["update-ref", "--no-deref", &kept, from],
-        ))
-        .await?;
+        self.set_ref(place, &kept, from).await?;
         self.begin_moving(place, to).await?;
-        self.bytes(GitCommand::at(
-            place,
-            ["reset", "--quiet", "--hard", to, "--"],
-        ))
-        .await?;
+        self.reset_hard(place, to).await?;
         self.keep_head(place, head_at).await?;
         self.end_moving(place).await
     }
@@ -115,21 +113,13 @@ impl Git {
         self.begin_moving(place, to).await?;
         let call = GitCommand::at(
             place,
-            [
-                "merge",
-                "--quiet",
-                "--ff-only",
-                "--no-autostash",
-                "--no-overwrite-ignore",
-            ],
+            "merge --quiet --ff-only --no-autostash --no-overwrite-ignore --no-verify-signatures --no-stat",
         )
-        .arg("--no-verify-signatures")
-        .arg("--no-stat")
         .arg(to);
-        self.bytes(call).await.map(drop)
+        self.run(call).await
     }
 
-    /// Paths that a commit adds and at which something stands that git does not track.
+    /// Returns paths that a commit adds and that are occupied by untracked files.
     pub(super) async fn in_the_way(
         &self,
         place: &Place,
@@ -137,7 +127,7 @@ impl Git {
         to: &str,
     ) -> Result<Vec<String>, GitError> {
         let files = self.net_files(place, from, to).await?;
-        // A file that only changes the case of its name, or becomes a folder, is git's own.
+        // A file that only changes the case of its name, or becomes a directory, is tracked by git.
         let gone: BTreeSet<String> = files
             .iter()
             .filter(|f| f.mode == 0)

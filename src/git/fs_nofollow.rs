@@ -1,4 +1,6 @@
-//! Files below a worktree, touched without following a symlink. Knows nothing of git. Contents are read by [`crate::files`].
+//! File operations below a worktree that never follow a symlink.
+//!
+//! Independent of git. Contents are read by [`crate::files`].
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -10,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use super::GitError;
 use crate::files;
 
-/// What stands at a path.
+/// Type of the file at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FileKind {
     Absent,
@@ -19,11 +21,11 @@ pub(super) enum FileKind {
         mode: u32,
     },
     Link,
-    /// A socket, a pipe, a device: never read.
+    /// Socket, pipe or device: never read.
     Other,
 }
 
-/// Makes the error of an action on a path.
+/// Creates the error for an action on a path.
 pub(super) fn at<'a>(
     action: &'static str,
     path: &'a Path,
@@ -72,8 +74,8 @@ pub(super) fn thing(path: &Path) -> Result<FileKind, GitError> {
     })
 }
 
-/// The shortest prefix of `path` below `root` that is no folder: a symlink that would lead elsewhere, a
-/// file, or nothing. None when all parents are folders.
+/// Returns the shortest prefix of `path` below `root` that is not a directory: a symlink that would
+/// lead elsewhere, a file, or nothing. `None` if all parents are directories.
 pub(super) fn first_non_folder(root: &Path, path: &Path) -> Result<Option<PathBuf>, GitError> {
     let mut prefix = PathBuf::new();
     for part in path.parent().into_iter().flat_map(Path::components) {
@@ -85,20 +87,21 @@ pub(super) fn first_non_folder(root: &Path, path: &Path) -> Result<Option<PathBu
     Ok(None)
 }
 
-/// What is at `path` below `root`, or the file that stands where one of its folders must be; none when the way is free.
+/// Returns the file at `path` below `root`, or the file that occupies one of its parent
+/// directories; `None` if the path is free.
 pub(super) fn standing(root: &Path, path: &Path) -> Result<Option<(PathBuf, FileKind)>, GitError> {
     let first = first_non_folder(root, path)?.unwrap_or_else(|| path.to_owned());
     let found = thing(&root.join(&first))?;
     Ok((found != FileKind::Absent).then_some((first, found)))
 }
 
-/// A path that stays below the folder that it is joined to.
+/// Returns true if a path stays below the directory that it is joined to.
 pub(super) fn is_inside(path: &Path) -> bool {
     let mut parts = path.components().peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Removes a file, a symlink or an empty folder; nothing there is fine.
+/// Removes a file, a symlink or an empty directory. A missing path is not an error.
 pub(super) fn remove(path: &Path) -> Result<(), GitError> {
     let result = match thing(path)? {
         FileKind::Absent => return Ok(()),
@@ -108,21 +111,22 @@ pub(super) fn remove(path: &Path) -> Result<(), GitError> {
     result.map_err(at("remove", path))
 }
 
-/// Removes the folders above `path` that became empty, up to `root`.
+/// Removes the parent directories of `path` that have become empty, up to `root`.
 pub(super) fn remove_empty_parents(root: &Path, path: &Path) {
     for parent in path
         .ancestors()
         .skip(1)
         .filter(|p| !p.as_os_str().is_empty())
     {
-        // It is not empty, then: which is what stops us.
+        // It is not empty, which ends the loop.
         if fs::remove_dir(root.join(parent)).is_err() {
             return;
         }
     }
 }
 
-/// Writes a file that must not be there yet, below folders that are made; never through a symlink.
+/// Writes a file that must not exist yet and creates its parent directories; never through a
+/// symlink.
 pub(super) fn write_new(root: &Path, path: &Path, bytes: &[u8], mode: u32) -> Result<(), GitError> {
     make_parents(root, path)?;
     let full = root.join(path);
@@ -152,7 +156,7 @@ fn make_parents(root: &Path, path: &Path) -> Result<(), GitError> {
     Ok(())
 }
 
-/// The names in a folder, sorted; what is no folder has none.
+/// Returns the sorted names in a directory; empty if the path is not a directory.
 pub(super) fn names(path: &Path) -> Result<Vec<PathBuf>, GitError> {
     if thing(path)? != FileKind::Folder {
         return Ok(Vec::new());
@@ -164,7 +168,8 @@ pub(super) fn names(path: &Path) -> Result<Vec<PathBuf>, GitError> {
         .collect())
 }
 
-/// Writes a file so that after a power cut there is the old one or the new one, whole.
+/// Replaces a file atomically: after a power failure either the old or the new one is there,
+/// complete.
 pub(super) fn replace_durably(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
     files::replace(path, bytes).map_err(at("replace", path))?;
     sync_folder(path.parent().unwrap_or(Path::new("/")))

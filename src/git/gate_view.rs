@@ -1,4 +1,5 @@
-//! The repository that a gate sees as `.git`: thrown away and written anew before each gate run, and never read.
+//! Repository that a gate sees as `.git`: deleted and rewritten before each gate run, and never
+//! read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,20 +10,22 @@ use super::fs_nofollow::at;
 use super::history::check_sha;
 use super::{Git, GitError, Place, check_branch_name};
 
-/// What a gate sees of its repository.
+/// Contents of the repository that a gate sees.
 #[derive(Debug, Clone)]
 pub(crate) struct GateView<'a> {
     pub(crate) branch: &'a str,
     pub(crate) commit: &'a str,
-    /// Further refs by their full names, such as `refs/remotes/origin/main`.
+    /// Further refs by full name, such as `refs/remotes/origin/main`.
     pub(crate) refs: Vec<(String, String)>,
-    /// Of the remote `origin`, without user and password.
+    /// URL of the remote `origin`, without user and password.
     pub(crate) url: Option<String>,
 }
 
 impl Git {
-    /// Writes the repository that a gate sees. It borrows the objects of remand's own clone, which a confined gate can
-    /// only read; a hard link or a worktree of the clone would let the gate write there.
+    /// Writes the repository that a gate sees.
+    ///
+    /// It borrows the objects of remand's clone, which a confined gate can only read; a hard link
+    /// or a worktree of the clone would let the gate write there.
     pub(crate) async fn show_to_gates(
         &self,
         checkout: &Checkout,
@@ -49,7 +52,8 @@ impl Git {
             .collect();
         let mut config =
             "[core]\n\trepositoryFormatVersion = 0\n\tfileMode = true\n\tbare = false\n".to_owned();
-        // A quotation mark or a backslash is in no URL that remand takes; a line break would be another setting.
+        // URLs that remand accepts have no quotation mark or backslash; a line break would start
+        // another setting.
         if let Some(url) = view
             .url
             .as_deref()
@@ -71,15 +75,15 @@ impl Git {
             let path = git_dir.join(name);
             fs::write(&path, text).map_err(at("write", &path))?;
         }
-        // With the times of the files, so that the gate's git need not read them all.
+        // Records the times of the files, so that the gate's git need not read them all.
         let index = git_dir.join("index");
         let place = Place {
             path: checkout.tree(),
             ..checkout.converting()
         };
-        self.bytes(GitCommand::at(&place, ["read-tree", view.commit]))
+        self.bytes(GitCommand::at(&place, "read-tree").arg(view.commit))
             .await?;
-        self.yes(GitCommand::at(&place, ["update-index", "-q", "--refresh"]))
+        self.yes(GitCommand::at(&place, "update-index -q --refresh"))
             .await?;
         fs::copy(place.git_dir.join("index"), &index)
             .map(drop)

@@ -1,18 +1,20 @@
-//! Where HEAD of a worktree belongs: on a branch, or detached with a ref of remand's own that keeps its commits.
+//! Expected position of a worktree's HEAD: on a branch, or detached with a ref of remand's that
+//! keeps its commits.
 
 use super::command::GitCommand;
 use super::history::check_sha;
 use super::{Git, GitError, Place, check_branch_name};
 
-/// Below it stand the commits of changes whose worktrees are detached.
+/// Prefix of the refs that keep the commits of changes with a detached worktree.
 const CHANGES: &str = "refs/remand/change/";
 
-/// Where HEAD of a worktree belongs.
+/// Expected position of a worktree's HEAD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeadAt<'a> {
     /// On this branch.
     Branch(&'a str),
-    /// On no branch, so that it locks none. `refs/remand/change/ID` of this change keeps the commits.
+    /// On no branch, so that none is locked. `refs/remand/change/ID` of this change keeps the
+    /// commits.
     Detached(&'a str),
 }
 
@@ -23,13 +25,13 @@ impl<'a> From<&'a str> for HeadAt<'a> {
 }
 
 impl<'a> HeadAt<'a> {
-    /// Reads what [`HeadAt::ref_name`] or a branch's name says.
+    /// Parses the result of [`HeadAt::ref_name`] or the name of a branch.
     pub(crate) fn parse(name: &'a str) -> Self {
         name.strip_prefix(CHANGES)
             .map_or(Self::Branch(name), Self::Detached)
     }
 
-    /// The full name of the ref that moves with HEAD.
+    /// Full name of the ref that moves with HEAD.
     pub(crate) fn ref_name(self) -> Result<String, GitError> {
         match self {
             Self::Branch(branch) => {
@@ -50,7 +52,7 @@ impl<'a> HeadAt<'a> {
         }
     }
 
-    /// Whether a HEAD that is on this branch, or on none, is where it belongs.
+    /// Returns true if a HEAD on this branch (`None`: detached) is at the expected position.
     pub(crate) fn fits(self, branch: Option<&str>) -> bool {
         match self {
             Self::Branch(expected) => branch == Some(expected),
@@ -58,7 +60,7 @@ impl<'a> HeadAt<'a> {
         }
     }
 
-    /// In words.
+    /// Describes the expected position.
     pub(crate) fn expected(self) -> String {
         match self {
             Self::Branch(branch) => branch.to_owned(),
@@ -68,8 +70,10 @@ impl<'a> HeadAt<'a> {
 }
 
 impl Git {
-    /// Puts HEAD where it belongs, at this commit. Index and files stay as they are. The ref that keeps the commit moves
-    /// first: cut between the two, no commit is without a ref.
+    /// Sets HEAD to its expected position, at this commit, without touching index or files.
+    ///
+    /// The ref that keeps the commit moves first: if interrupted between the two, no commit is
+    /// without a ref.
     pub(super) async fn set_head(
         &self,
         place: &Place,
@@ -78,29 +82,49 @@ impl Git {
     ) -> Result<(), GitError> {
         check_sha(sha)?;
         let name = head_at.ref_name()?;
-        // Not through a symbolic ref: one planted here would reset the branch that it points at.
-        self.bytes(GitCommand::at(
-            place,
-            ["update-ref", "--no-deref", &name, sha],
-        ))
-        .await?;
+        self.set_ref(place, &name, sha).await?;
         match head_at {
             HeadAt::Branch(_) => {
-                self.bytes(GitCommand::at(place, ["symbolic-ref", "HEAD", &name]))
-                    .await?
+                let call = GitCommand::at(place, "symbolic-ref HEAD");
+                self.run(call.arg(name)).await
             }
-            HeadAt::Detached(_) => {
-                self.bytes(GitCommand::at(
-                    place,
-                    ["update-ref", "--no-deref", "HEAD", sha],
-                ))
-                .await?
-            }
-        };
-        Ok(())
+            HeadAt::Detached(_) => self.set_ref(place, "HEAD", sha).await,
+        }
     }
 
-    /// Moves the ref that keeps the commits of a detached worktree to where its HEAD is. A branch moves with HEAD by itself.
+    /// Points a ref at a commit without following symbolic refs: a planted one would move the
+    /// branch that it names.
+    pub(super) async fn set_ref(
+        &self,
+        place: &Place,
+        name: &str,
+        sha: &str,
+    ) -> Result<(), GitError> {
+        let call = GitCommand::at(place, "update-ref --no-deref");
+        self.run(call.args([name, sha])).await
+    }
+
+    /// Points a ref at a commit if it is still at the old one, since someone may have moved it.
+    /// Zeros mean that the ref must not exist.
+    pub(super) async fn move_ref(
+        &self,
+        place: &Place,
+        name: &str,
+        sha: &str,
+        old: &str,
+    ) -> Result<(), GitError> {
+        let call = GitCommand::at(place, "update-ref --no-deref");
+        self.run(call.args([name, sha, old])).await
+    }
+
+    /// Sets the index, the files and the branch of HEAD to a commit.
+    pub(super) async fn reset_hard(&self, place: &Place, sha: &str) -> Result<(), GitError> {
+        let call = GitCommand::at(place, "reset --quiet --hard");
+        self.run(call.args([sha, "--"])).await
+    }
+
+    /// Moves the ref that keeps the commits of a detached worktree to its HEAD. A branch moves with
+    /// HEAD by itself.
     pub(crate) async fn keep_head(
         &self,
         place: &Place,
@@ -109,31 +133,26 @@ impl Git {
         if let HeadAt::Branch(_) = head_at {
             return Ok(());
         }
-        let head = self
-            .resolve(place, "HEAD")
-            .await?
-            .ok_or_else(|| GitError::NotARef {
-                text: "HEAD".to_owned(),
-            })?;
+        let head = self.head_commit(place).await?;
         let name = head_at.ref_name()?;
         if self.resolve(place, &name).await?.as_ref() == Some(&head) {
             return Ok(());
         }
-        self.bytes(GitCommand::at(
-            place,
-            ["update-ref", "--no-deref", &name, &head],
-        ))
-        .await
-        .map(drop)
+        self.set_ref(place, &name, &head).await
     }
 
-    /// Detaches HEAD of a worktree that is on a branch, at the commit where it is. Nothing else changes; the branch stays.
+    /// Detaches HEAD of a worktree at its current commit. The branch and everything else stay
+    /// unchanged.
     pub(crate) async fn detach(&self, place: &Place, head_at: HeadAt<'_>) -> Result<(), GitError> {
-        match self.resolve(place, "HEAD").await? {
-            Some(head) => self.set_head(place, head_at, &head).await,
-            None => Err(GitError::NotARef {
-                text: "HEAD".to_owned(),
-            }),
-        }
+        let head = self.head_commit(place).await?;
+        self.set_head(place, head_at, &head).await
+    }
+
+    /// Returns the commit of HEAD, which must exist.
+    pub(super) async fn head_commit(&self, place: &Place) -> Result<String, GitError> {
+        let head = self.resolve(place, "HEAD").await?;
+        head.ok_or_else(|| GitError::NotARef {
+            text: "HEAD".to_owned(),
+        })
     }
 }

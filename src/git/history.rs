@@ -1,24 +1,26 @@
-//! Commits, and what they say. Names that come from outside are full ids or full refs, nothing that git would guess at.
+//! Reads commits. Names from outside are full ids or full refs, never anything that git would have
+//! to guess.
 
-use super::command::{GitCommand, text};
+use super::command::GitCommand;
 use super::{Git, GitError, Place, check_branch_name};
 
-/// A commit of a range, newest first.
+/// Commit of a range, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     pub(crate) sha: String,
-    /// `Name <address>`.
+    /// `Name <email>`.
     pub(crate) author: String,
     pub(crate) subject: String,
     pub(crate) body: String,
     pub(crate) trailers: Vec<(String, String)>,
 }
 
-/// The most that is read of one file of a commit.
+/// Maximum number of bytes read from one file of a commit.
 const FILE_CAP: usize = 16 * 1024 * 1024;
 
 impl Git {
-    /// The commit behind `HEAD`, a full ref (`refs/…`) or a full id; none when there is no such thing.
+    /// Resolves `HEAD`, a full ref (`refs/…`) or a full id to a commit; `None` if it does not
+    /// exist.
     pub(crate) async fn resolve(
         &self,
         place: &Place,
@@ -30,15 +32,13 @@ impl Git {
                 text: name.chars().take(200).collect(),
             });
         }
-        let call = GitCommand::at(
-            place,
-            ["rev-parse", "--verify", "--quiet", "--end-of-options"],
-        );
+        let call = GitCommand::at(place, "rev-parse --verify --quiet --end-of-options");
         self.maybe_line(call.arg(format!("{name}^{{commit}}")))
             .await
     }
 
-    /// Where a branch that work goes into stands: as the remote had it when it was last fetched, else as it is here.
+    /// Returns the head of the branch into which work is merged: as last fetched from the remote,
+    /// otherwise the local one.
     pub(crate) async fn base_head(
         &self,
         place: &Place,
@@ -54,7 +54,7 @@ impl Git {
         }
     }
 
-    /// None when the two have no common history.
+    /// Returns the merge base; `None` if the two have no common history.
     pub(crate) async fn merge_base(
         &self,
         place: &Place,
@@ -63,11 +63,8 @@ impl Git {
     ) -> Result<Option<String>, GitError> {
         check_sha(a)?;
         check_sha(b)?;
-        self.maybe_line(GitCommand::at(
-            place,
-            ["merge-base", "--end-of-options", a, b],
-        ))
-        .await
+        self.maybe_line(GitCommand::at(place, "merge-base --end-of-options").args([a, b]))
+            .await
     }
 
     pub(crate) async fn is_ancestor(
@@ -78,16 +75,13 @@ impl Git {
     ) -> Result<bool, GitError> {
         check_sha(a)?;
         check_sha(b)?;
-        self.yes(GitCommand::at(
-            place,
-            ["merge-base", "--is-ancestor", "--end-of-options", a, b],
-        ))
-        .await
+        self.yes(GitCommand::at(place, "merge-base --is-ancestor --end-of-options").args([a, b]))
+            .await
     }
 
     pub(crate) async fn tree_of(&self, place: &Place, commit: &str) -> Result<String, GitError> {
         check_sha(commit)?;
-        let call = GitCommand::at(place, ["rev-parse", "--verify", "--end-of-options"]);
+        let call = GitCommand::at(place, "rev-parse --verify --end-of-options");
         self.line(call.arg(format!("{commit}^{{tree}}"))).await
     }
 
@@ -98,15 +92,13 @@ impl Git {
     ) -> Result<bool, GitError> {
         check_sha(commit)?;
         Ok(self
-            .bytes(GitCommand::at(
-                place,
-                ["ls-tree", "--full-tree", "--end-of-options", commit],
-            ))
+            .bytes(GitCommand::at(place, "ls-tree --full-tree --end-of-options").arg(commit))
             .await?
             .is_empty())
     }
 
-    /// A regular file as it is in a commit; none for what is not there, a folder, a symlink, a submodule.
+    /// Reads a regular file from a commit; `None` if the path is missing, a directory, a symlink or
+    /// a submodule.
     pub(crate) async fn show_file(
         &self,
         place: &Place,
@@ -114,18 +106,8 @@ impl Git {
         path: &str,
     ) -> Result<Option<Vec<u8>>, GitError> {
         check_sha(commit)?;
-        let call = GitCommand::at(
-            place,
-            [
-                "ls-tree",
-                "-z",
-                "--full-tree",
-                "--end-of-options",
-                commit,
-                "--",
-                path,
-            ],
-        );
+        let call = GitCommand::at(place, "ls-tree -z --full-tree --end-of-options")
+            .args([commit, "--", path]);
         for file in super::agent_config_paths::read_tree(&self.bytes(call).await?)? {
             if file.path == path.as_bytes() && file.blob.mode & 0o170_000 == 0o100_000 {
                 return self.blob(place, &file.blob.sha).await.map(Some);
@@ -136,11 +118,15 @@ impl Git {
 
     pub(super) async fn blob(&self, place: &Place, sha: &str) -> Result<Vec<u8>, GitError> {
         check_sha(sha)?;
-        self.bytes(GitCommand::at(place, ["cat-file", "blob", sha]).cap(FILE_CAP))
-            .await
+        self.bytes(
+            GitCommand::at(place, "cat-file blob")
+                .arg(sha)
+                .cap(FILE_CAP),
+        )
+        .await
     }
 
-    /// The commits that `to` has and `from` has not, newest first.
+    /// Lists commits that `to` has and `from` does not, newest first.
     pub(crate) async fn log(
         &self,
         place: &Place,
@@ -151,29 +137,19 @@ impl Git {
         check_sha(to)?;
         let call = GitCommand::at(
             place,
-            [
-                "log",
-                "-z",
-                "--no-show-signature",
-                "--no-notes",
-                "--no-color",
-                "--encoding=UTF-8",
-            ],
+            "log -z --no-show-signature --no-notes --no-color --encoding=UTF-8",
         )
         .arg("--format=%H%x00%an <%ae>%x00%s%x00%b%x00%(trailers:only=true,unfold=true)")
         .arg("--end-of-options")
         .arg(format!("{from}..{to}"));
         let bytes = self.bytes(call).await?;
         let text = String::from_utf8_lossy(&bytes);
-        read_log(&text).ok_or_else(|| GitError::Output {
-            args: "log".to_owned(),
-            found: text.chars().take(200).collect(),
-        })
+        read_log(&text).ok_or_else(|| GitError::output("log", text.as_bytes()))
     }
 }
 
 impl Git {
-    /// The commits that `to` has and `from` has not and that were committed at this second or later.
+    /// Lists commits that `to` has and `from` does not, committed at this second or later.
     pub(crate) async fn committed_since(
         &self,
         place: &Place,
@@ -183,18 +159,16 @@ impl Git {
     ) -> Result<Vec<String>, GitError> {
         check_sha(from)?;
         check_sha(to)?;
-        let call = GitCommand::at(place, ["rev-list"])
+        let call = GitCommand::at(place, "rev-list")
             .arg(format!("--max-age={seconds}"))
             .arg("--end-of-options")
             .arg(format!("{from}..{to}"));
-        Ok(text("rev-list", self.bytes(call).await?)?
-            .lines()
-            .map(str::to_owned)
-            .collect())
+        Ok(self.text(call).await?.lines().map(str::to_owned).collect())
     }
 }
 
-/// With `-z` the records are separated as the fields are, so five fields are a commit.
+/// Parses the log. With `-z`, records and fields have the same separator, so five fields are a
+/// commit.
 fn read_log(text: &str) -> Option<Vec<Commit>> {
     let text = text.strip_suffix('\0').unwrap_or(text);
     if text.is_empty() {
@@ -220,7 +194,8 @@ fn read_log(text: &str) -> Option<Vec<Commit>> {
     fields.chunks(5).map(commit).collect()
 }
 
-/// A full id in lower case, SHA-1 or SHA-256: nothing that could be an option, a path or a guess.
+/// Checks for a full id in lower case, SHA-1 or SHA-256: it cannot be an option, a path or an
+/// abbreviation.
 pub(crate) fn check_sha(text: &str) -> Result<(), GitError> {
     let hex = text
         .bytes()

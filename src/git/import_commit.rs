@@ -1,31 +1,24 @@
-//! Commits that come in from another repository of this machine, by its path.
+//! Imports commits from another repository on this machine, by its path.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::command::{GitCommand, text, utf8};
+use super::command::{GitCommand, utf8};
 use super::history::check_sha;
 use super::{ConfigOwner, Git, GitError, Place};
 use crate::process::Short;
 use crate::sandbox::GitReach;
 
-/// The other side runs `git-upload-pack` with our closed environment, whatever the configuration of this one says.
-const FETCH: [&str; 9] = [
-    "fetch",
-    "--quiet",
-    "--force",
-    "--no-tags",
-    "--no-write-fetch-head",
-    "--no-recurse-submodules",
-    "--upload-pack=git-upload-pack",
-    "--refmap=",
-    "--no-prune",
-];
+/// Fetch command. The other side runs `git-upload-pack` with the closed environment, whatever the
+/// configuration of this repository says.
+const FETCH: &str = "fetch --quiet --force --no-tags --no-write-fetch-head --no-recurse-submodules \
+    --upload-pack=git-upload-pack --refmap= --no-prune";
 
 const CONFIG: &[&str] = &[
-    // The second protocol gives any commit by its id, also one that no branch leads to.
+    // Protocol version 2 serves any commit by its id, even one that no branch contains.
     "protocol.version=2",
-    // Each of these would start something, or reach out, on the word of the repository that is fetched into.
+    // Each of these would start a command or reach out if the repository that is fetched into says
+    // so.
     "core.alternateRefsCommand=true",
     "fetch.bundleURI=",
     "fetch.negotiationAlgorithm=default",
@@ -33,12 +26,14 @@ const CONFIG: &[&str] = &[
     "submodule.fetchJobs=1",
 ];
 
-/// Below it stand the commits that came from the remote.
+/// Prefix of the refs that keep commits imported from the remote.
 const BROUGHT: &str = "refs/remand/remote/";
 
 impl Git {
-    /// Gets a commit from the bare clone of remand's own, and keeps it on `refs/remand/remote/SHA`. Of those kept
-    /// before, the ones that this commit leads to are forgotten: what moves forward has one ref and not a thousand.
+    /// Imports a commit from remand's bare clone and keeps it on `refs/remand/remote/SHA`.
+    ///
+    /// Refs of earlier imports that this commit contains are deleted, so that a branch that moves
+    /// forward has one ref and not a thousand.
     pub(crate) async fn bring_in(
         &self,
         place: &Place,
@@ -48,20 +43,17 @@ impl Git {
         check_sha(sha)?;
         let name = format!("{BROUGHT}{sha}");
         self.fetch_commit(place, bare, sha, &name).await?;
-        let call = GitCommand::at(place, ["for-each-ref", "--format=%(refname)"]);
+        let call = GitCommand::at(place, "for-each-ref --format=%(refname)");
         let older = self
-            .bytes(call.arg(format!("--merged={sha}")).arg(BROUGHT))
+            .text(call.arg(format!("--merged={sha}")).arg(BROUGHT))
             .await?;
-        for older in text("for-each-ref", older)?
-            .lines()
-            .filter(|older| *older != name)
-        {
+        for older in older.lines().filter(|older| *older != name) {
             self.forget_ref(place, older).await?;
         }
         Ok(())
     }
 
-    /// Whether a commit is kept as one that came from the remote.
+    /// Returns true if a commit is kept as imported from the remote.
     pub(crate) async fn was_brought_in(&self, place: &Place, sha: &str) -> Result<bool, GitError> {
         check_sha(sha)?;
         Ok(self
@@ -70,33 +62,29 @@ impl Git {
             .is_some())
     }
 
-    /// The full names of the refs below a full name that ends with a slash.
+    /// Lists the full names of refs below a prefix that ends with a slash.
     pub(crate) async fn refs_below(
         &self,
         place: &Place,
         name: &str,
     ) -> Result<Vec<String>, GitError> {
-        let call = GitCommand::at(place, ["for-each-ref", "--format=%(refname)", "--"]);
-        let names = text("for-each-ref", self.bytes(call.arg(name)).await?)?;
+        let call = GitCommand::at(place, "for-each-ref --format=%(refname) --");
+        let names = self.text(call.arg(name)).await?;
         Ok(names.lines().map(str::to_owned).collect())
     }
 
-    /// Only a ref of remand's own.
+    /// Deletes a ref. Only refs of remand are accepted.
     pub(crate) async fn forget_ref(&self, place: &Place, name: &str) -> Result<(), GitError> {
         if !name.starts_with("refs/remand/") {
             return Err(GitError::NotARef {
                 text: name.to_owned(),
             });
         }
-        self.bytes(GitCommand::at(
-            place,
-            ["update-ref", "--no-deref", "-d", name],
-        ))
-        .await
-        .map(drop)
+        self.run(GitCommand::at(place, "update-ref --no-deref -d").arg(name))
+            .await
     }
 
-    /// The same, if it is still at this commit.
+    /// Deletes a ref if it is still at this commit.
     pub(crate) async fn forget_ref_at(
         &self,
         place: &Place,
@@ -109,16 +97,15 @@ impl Git {
                 text: name.to_owned(),
             });
         }
-        self.bytes(GitCommand::at(
-            place,
-            ["update-ref", "--no-deref", "-d", name, sha],
-        ))
-        .await
-        .map(drop)
+        self.run(GitCommand::at(place, "update-ref --no-deref -d").args([name, sha]))
+            .await
     }
 
-    /// A fetch into a clone of our own: only the git at the other side, in the agent's repository, is confined, so that
-    /// nothing planted there can write our clone. Where the whole fetch is confined, its other side is, too.
+    /// Confines the other side of a fetch into remand's clone.
+    ///
+    /// Only the git on the other side runs in the agent's repository, so only that one is confined:
+    /// nothing planted there can then write to the clone. Where the whole fetch is confined, so is
+    /// its other side.
     async fn confine_other_side(
         &self,
         call: GitCommand,
@@ -127,7 +114,7 @@ impl Git {
         if self.whose == ConfigOwner::Agents {
             return Ok(call);
         }
-        let other = GitCommand::anywhere(from, ["upload-pack"]).short(self, &[])?;
+        let other = GitCommand::anywhere(from, "upload-pack").short(self, &[])?;
         let other = Short {
             args: vec!["upload-pack".into()],
             ..other
@@ -150,20 +137,22 @@ impl Git {
         let words: Vec<String> = words
             .map(|word| shell_quoted(&word.to_string_lossy()))
             .collect();
-        let told = ["REMAND_WORKTREE", "REMAND_REPOSITORY", "REMAND_PHASE"]
+        let variables = ["REMAND_WORKTREE", "REMAND_REPOSITORY", "REMAND_PHASE"]
             .into_iter()
             .filter_map(|name| {
                 let value = confined.env.get(OsStr::new(name))?;
                 Some((name, value.to_string_lossy().into_owned()))
             });
-        let told: Vec<(&'static str, String)> = told.collect();
+        let variables: Vec<(&'static str, String)> = variables.collect();
         Ok(call
-            .env(&told)
+            .env(&variables)
             .arg(format!("--upload-pack={}", words.join(" "))))
     }
 
-    /// Gets one commit, and all that it leads to, from the repository at a path, and keeps it on a ref. For this call
-    /// alone git may read a repository by its path; every other transport stays refused.
+    /// Fetches one commit and its history from the repository at a path, and keeps it on a ref.
+    ///
+    /// For this call alone, git may read a repository by its path; every other transport stays
+    /// refused.
     pub(crate) async fn fetch_commit(
         &self,
         place: &Place,
@@ -204,7 +193,7 @@ impl Git {
     }
 }
 
-/// One word for the shell that git starts the other side of a fetch with.
+/// Quotes a word for the shell with which git starts the other side of a fetch.
 fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

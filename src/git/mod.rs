@@ -1,11 +1,15 @@
-//! Git in a worktree that an agent can write: looks at it, commits what is left, keeps and undoes what a
-//! cut run left behind, moves it to where the remote is. It holds no credentials and must never reach the network:
-//! nothing here pushes, commits come in from a path of this machine only, and every other transport is refused.
+//! Git in a worktree that an agent can write.
 //!
-//! An agent can write the `.git` that its worktree shares, so nothing is discovered: each call names the
-//! git dir, the common dir and the work tree, and runs with the agent's own closed environment and confined like
-//! the agent, without network, hooks, fsmonitor, external diffs, and filters and merge drivers of the repository's own.
-//! A failed look is an error, never "nothing there".
+//! Inspects the worktree, commits what is uncommitted, saves and reverts what an interrupted run
+//! left behind, and moves the worktree to the remote's head. It has no credentials and must never
+//! reach the network: nothing here pushes, commits are imported only from a path on this machine,
+//! and every other transport is refused.
+//!
+//! An agent can write the `.git` that its worktree shares, so nothing is discovered: each call
+//! names the git dir, the common dir and the work tree, and runs with the agent's closed
+//! environment and confined like the agent, without network, hooks, fsmonitor, external diffs, or
+//! the repository's filters and merge drivers. A failed inspection is an error, never "nothing
+//! there".
 
 mod agent_config;
 mod agent_config_journal;
@@ -76,10 +80,10 @@ pub(crate) use setup_product::Product;
 pub(crate) use worktree_add::Made;
 pub(crate) use worktree_remove::Sweep;
 
-/// The oldest git that this room was tried with (Debian 12).
+/// Oldest git that this module was tested with (Debian 12).
 pub(crate) const MINIMUM: (u32, u32) = (2, 39);
 
-/// How git is called: with this closed environment, for no longer than this.
+/// Runs git with a closed environment and a time limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
     env: BTreeMap<String, String>,
@@ -87,21 +91,24 @@ pub(crate) struct Git {
     sandbox: Arc<Sandbox>,
     whose: ConfigOwner,
     user_files: Arc<OnceCell<Vec<PathBuf>>>,
-    /// Untracked files that are as if they were ignored: see [`Git::pass_over`].
+    /// Untracked files that are treated as ignored: see [`Git::pass_over`].
     passed_over: Arc<Mutex<BTreeSet<Vec<u8>>>>,
 }
 
-/// Who can write the repositories that git is called in.
+/// Owner of the repositories in which git is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConfigOwner {
     Agents,
-    /// Remand alone: nothing in them has to be confined but the other side of a fetch.
+    /// Written by remand alone: only the other side of a fetch has to be confined.
     Own,
 }
 
 impl Git {
-    /// `env` is the agent's environment: PATH, HOME and the like, no secrets. Of its `GIT_*` variables only
-    /// those that say where the user's configuration and identity are stay: the others could move the repository.
+    /// Creates a caller for repositories that agents can write.
+    ///
+    /// `env` is the agent's environment: PATH, HOME and the like, no secrets. Of its `GIT_*`
+    /// variables, only those that locate the user's configuration and identity are kept: the others
+    /// could redirect git to another repository.
     pub(crate) fn new(
         env: &BTreeMap<String, String>,
         limit: Duration,
@@ -134,7 +141,8 @@ impl Git {
         }
     }
 
-    /// For repositories that no agent can write: the bare clones and the checkouts of remand's own.
+    /// Creates a caller for repositories that no agent can write: remand's bare clones and
+    /// checkouts.
     pub(crate) fn for_own_clone(
         env: &BTreeMap<String, String>,
         limit: Duration,
@@ -146,14 +154,12 @@ impl Git {
         }
     }
 
-    /// The version of git, refused when it is older than [`MINIMUM`].
+    /// Returns the version of git; an error if it is older than [`MINIMUM`].
     pub(crate) async fn version(&self) -> Result<(u32, u32), GitError> {
-        let call = GitCommand::anywhere("/".as_ref(), ["version"]);
+        let call = GitCommand::anywhere("/".as_ref(), "version");
         let text = self.line(call).await?;
-        let found = read_version(&text).ok_or_else(|| GitError::Output {
-            args: "version".into(),
-            found: text.clone(),
-        })?;
+        let found =
+            read_version(&text).ok_or_else(|| GitError::output("version", text.as_bytes()))?;
         if found < MINIMUM {
             Err(GitError::TooOld {
                 found: text,
@@ -165,7 +171,7 @@ impl Git {
     }
 }
 
-/// `git version 2.39.5 (Apple Git-154)`.
+/// Parses `git version 2.39.5 (Apple Git-154)`.
 fn read_version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.strip_prefix("git version ")?.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

@@ -1,41 +1,37 @@
-//! The mark of a worktree that is being moved to another commit. It is set while the worktree is known to be clean, so
-//! whatever is found there with the mark still standing was left by a move that was cut, and may be put back.
+//! Marker of a worktree that is being moved to another commit.
+//!
+//! It is set while the worktree is known to be clean, so any change found while the marker exists
+//! was left by an interrupted move and may be reverted.
 
 use super::command::GitCommand;
 use super::history::check_sha;
 use super::{Git, GitError, HeadAt, Place, RestorePoint, Worktree};
 
-/// A ref of each worktree alone, gone with it.
+/// Ref that each worktree has for itself and that is deleted with it.
 const MARK: &str = "refs/worktree/remand-moving";
 
 impl Git {
-    /// Where a move that was begun and not ended leads.
+    /// Returns the target of a move that was started and not completed.
     pub(super) async fn moving(&self, place: &Place) -> Result<Option<String>, GitError> {
         self.resolve(place, MARK).await
     }
 
     pub(super) async fn begin_moving(&self, place: &Place, to: &str) -> Result<(), GitError> {
         check_sha(to)?;
-        self.bytes(GitCommand::at(
-            place,
-            ["update-ref", "--no-deref", MARK, to],
-        ))
-        .await
-        .map(drop)
+        self.set_ref(place, MARK, to).await
     }
 
     pub(super) async fn end_moving(&self, place: &Place) -> Result<(), GitError> {
-        self.bytes(GitCommand::at(
-            place,
-            ["update-ref", "--no-deref", "-d", MARK],
-        ))
-        .await
-        .map(drop)
+        self.run(GitCommand::at(place, "update-ref --no-deref -d").arg(MARK))
+            .await
     }
 
-    /// Ends a move that was cut: what git had begun to write is brought to where it was to lead, what it had not begun is
-    /// begun again by whoever wants it. What is found there is kept on `refs/remand/wip/moved-SHA` first. The caller has
-    /// proven that nobody of ours is at work there.
+    /// Completes an interrupted move.
+    ///
+    /// If git had started to write files, they are brought to the target; otherwise nothing
+    /// happens, and the caller that wants the move starts it again. Existing changes are first
+    /// saved on `refs/remand/wip/moved-SHA`. The caller has verified that no process of remand is
+    /// at work there.
     pub(crate) async fn end_cut_move(
         &self,
         place: &Place,
@@ -45,8 +41,8 @@ impl Git {
         let Some(to) = self.moving(place).await? else {
             return Ok(());
         };
-        // A ref moves when all files are written: one that is there shows that the move was whole, and then whatever
-        // is different now is somebody's.
+        // A ref moves after all files are written: if it is at the target, the move was complete,
+        // and any difference now was made by someone else.
         let is_whole = self.look(place).await?.head.as_ref() == Some(&to)
             && place.index_lock().symlink_metadata().is_err();
         if !is_whole {
@@ -59,7 +55,8 @@ impl Git {
             self.unblock(place, back).await?;
             let is_begun = match self.clean_head(place, head_at).await {
                 Err(_) => true,
-                // A branch moves last. A detached HEAD that its ref has not followed is in the middle of a replay.
+                // A branch moves last. A detached HEAD ahead of its ref is in the middle of a
+                // replay.
                 Ok(head) => head != self.resolve(place, &head_at.ref_name()?).await?,
             };
             if is_begun {
@@ -70,7 +67,8 @@ impl Git {
         self.end_moving(place).await
     }
 
-    /// HEAD is where it belongs, nothing is under way, nothing is changed: only such a worktree is moved. Returns its head.
+    /// Returns the head of a worktree that may be moved: HEAD is at its expected position, no
+    /// operation is in progress, nothing is changed.
     pub(super) async fn clean_head(
         &self,
         place: &Place,

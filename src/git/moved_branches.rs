@@ -1,39 +1,43 @@
-//! Local branches before and after a run: an agent in one worktree can move every branch of the repository.
+//! Compares local branches before and after a run: an agent in one worktree can move every branch
+//! of the repository.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::command::{GitCommand, text};
+use super::command::GitCommand;
 use super::wip::wip_ref;
 use super::{Git, GitError, Place};
 use crate::files;
 
-/// Bytes read from the log of HEAD.
+/// Maximum number of bytes read from the reflog of HEAD.
 const HEAD_LOG: u64 = 4 * 1024 * 1024;
 
-/// The local branches that no worktree was on before a run, and the commit that the run began at.
+/// Local branches that no worktree had checked out before a run, and the commit at which the run
+/// started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FreeBranches {
     tips: BTreeMap<String, String>,
     head: String,
-    /// Length of the log of HEAD: what is behind it was written during the run.
+    /// Length of the reflog of HEAD: anything after it was written during the run.
     head_log: usize,
 }
 
-/// A branch that is not where it was before a run. None: it did not, or does not, exist.
+/// Branch that is not where it was before a run. `None` means that it did not or does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct MovedBranch {
     pub(crate) name: String,
     pub(crate) before: Option<String>,
     pub(crate) after: Option<String>,
-    /// The run's own HEAD was at the new commit, so the run moved the branch. A person may have moved any other.
+    /// Set if the run's HEAD was at the new commit, so that the run moved the branch. A person may
+    /// have moved any other.
     pub(crate) by_run: bool,
 }
 
 impl Git {
-    /// The commits of all local branches that no worktree is on. A branch that one is on moves with the work there.
+    /// Returns the commits of all local branches that no worktree has checked out. A checked-out
+    /// branch moves with the work there.
     pub(crate) async fn free_branches(
         &self,
         place: &Place,
@@ -49,8 +53,8 @@ impl Git {
         })
     }
 
-    /// Branches that moved, appeared or vanished since they were listed by [`Git::free_branches`]. Branches that another
-    /// worktree is on by now are not among them.
+    /// Returns branches that moved, appeared or vanished since [`Git::free_branches`], except those
+    /// that another worktree has checked out by now.
     pub(crate) async fn moved_branches(
         &self,
         place: &Place,
@@ -97,8 +101,10 @@ impl Git {
         Ok(moved)
     }
 
-    /// Puts a branch that a run moved back to where it was, and keeps where it led on `refs/remand/wip/branch-SHA`. Leaves
-    /// it alone when it moved again, when a worktree is on it, and when the run created or deleted it. Returns whether it is back.
+    /// Moves a branch that a run moved back to its old commit, and returns whether it is there.
+    ///
+    /// The commit of the run is kept on `refs/remand/wip/branch-SHA`. The branch is left alone if
+    /// it moved again, if a worktree has it checked out, or if the run created or deleted it.
     pub(crate) async fn put_branch_back(
         &self,
         place: &Place,
@@ -118,17 +124,9 @@ impl Git {
             return Ok(false);
         }
         let kept = wip_ref(&format!("branch-{after}"))?;
-        self.bytes(GitCommand::at(
-            place,
-            ["update-ref", "--no-deref", &kept, after],
-        ))
-        .await?;
+        self.set_ref(place, &kept, after).await?;
         let name = format!("refs/heads/{}", moved.name);
-        self.bytes(GitCommand::at(
-            place,
-            ["update-ref", "--no-deref", &name, before, after],
-        ))
-        .await?;
+        self.move_ref(place, &name, before, after).await?;
         Ok(true)
     }
 
@@ -137,14 +135,9 @@ impl Git {
         place: &Place,
     ) -> Result<BTreeMap<String, Tip>, GitError> {
         let format = "--format=%(objectname)%00%(refname)%00%(worktreepath)";
-        let listed = text(
-            "for-each-ref",
-            self.bytes(GitCommand::at(
-                place,
-                ["for-each-ref", format, "refs/heads/"],
-            ))
-            .await?,
-        )?;
+        let listed = self
+            .text(GitCommand::at(place, "for-each-ref").args([format, "refs/heads/"]))
+            .await?;
         let mut tips = BTreeMap::new();
         for line in listed.lines() {
             let mut fields = line.split('\0');

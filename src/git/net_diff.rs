@@ -1,30 +1,30 @@
-//! What lies between two commits, net, with the contents: for whoever must judge it.
+//! Net difference between two commits, with contents, for checks that must read them.
 
-use super::command::{GitCommand, text};
+use super::command::GitCommand;
 use super::history::check_sha;
 use super::{Git, GitError, Place};
 
-/// A path at which two commits differ. Renames are not looked for: they are a removal and an addition.
+/// Path at which two commits differ. Renames are not detected: they are a removal and an addition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NetFile {
     pub(crate) path: Vec<u8>,
-    /// As git has it: 0 where there is nothing.
+    /// Mode as recorded by git; 0 if there is no file.
     pub(crate) old_mode: u32,
     pub(crate) mode: u32,
     pub(crate) old_blob: String,
     pub(crate) blob: String,
 }
 
-/// The most bytes of contents that are asked for at once.
+/// Maximum number of bytes of contents requested in one call.
 const BATCH: u64 = 16 * 1024 * 1024;
 
 impl NetFile {
-    /// Whether something with contents of its own stands there: no submodule, and not removed.
+    /// Returns true if the path has content: it is neither removed nor a submodule.
     pub(crate) fn has_blob(&self) -> bool {
         self.mode != 0 && self.mode != 0o160_000
     }
 
-    /// Bytes that are not UTF-8 are shown with `�`.
+    /// Path for display. Bytes that are not UTF-8 are replaced by `�`.
     pub(crate) fn shown(&self) -> String {
         String::from_utf8_lossy(&self.path).into_owned()
     }
@@ -39,29 +39,15 @@ impl Git {
     ) -> Result<Vec<NetFile>, GitError> {
         check_sha(from)?;
         check_sha(to)?;
-        let call = GitCommand::at(
-            place,
-            [
-                "diff-tree",
-                "-r",
-                "--raw",
-                "-z",
-                "--no-renames",
-                "--full-index",
-            ],
-        )
-        .arg("--ignore-submodules=none")
-        .arg("--end-of-options")
-        .arg(from)
-        .arg(to);
+        let call = GitCommand::at(place, "diff-tree -r --raw -z --no-renames --full-index --ignore-submodules=none --end-of-options")
+            .arg(from)
+            .arg(to);
         let bytes = self.bytes(call).await?;
-        read(&bytes).ok_or_else(|| GitError::Output {
-            args: "diff-tree --raw -z".to_owned(),
-            found: String::from_utf8_lossy(&bytes).chars().take(200).collect(),
-        })
+        read(&bytes).ok_or_else(|| GitError::output("diff-tree --raw -z", &bytes))
     }
 
-    /// The commits that `to` has, and neither `from` nor any ref below `known` (a full name that ends with a slash).
+    /// Lists commits that `to` has and that neither `from` nor any ref below `known` (a full name
+    /// that ends with a slash) has.
     pub(crate) async fn new_commits(
         &self,
         place: &Place,
@@ -69,17 +55,17 @@ impl Git {
         to: &str,
         known: &str,
     ) -> Result<Vec<String>, GitError> {
-        let call = GitCommand::at(place, ["rev-list"]);
-        Ok(text(
-            "rev-list",
-            self.bytes(beyond(call, from, to, known)?).await?,
-        )?
-        .lines()
-        .map(str::to_owned)
-        .collect())
+        let call = GitCommand::at(place, "rev-list");
+        Ok(self
+            .text(beyond(call, from, to, known)?)
+            .await?
+            .lines()
+            .map(str::to_owned)
+            .collect())
     }
 
-    /// The blobs that those commits bring along, each with a path at which it stood: also those that a later one removed.
+    /// Lists the blobs introduced by those commits, each with one of its paths, including blobs
+    /// that a later commit removed.
     pub(crate) async fn new_blobs(
         &self,
         place: &Place,
@@ -89,45 +75,35 @@ impl Git {
     ) -> Result<Vec<(String, String)>, GitError> {
         let call = GitCommand::at(
             place,
-            [
-                "rev-list",
-                "--objects",
-                "--filter=object:type=blob",
-                "--filter-provided-objects",
-            ],
+            "rev-list --objects --filter=object:type=blob --filter-provided-objects",
         );
-        let said = self.bytes(beyond(call, from, to, known)?).await?;
-        let said = String::from_utf8_lossy(&said);
+        let output = self.bytes(beyond(call, from, to, known)?).await?;
+        let output = String::from_utf8_lossy(&output);
         let blob = |line: &str| {
             let (sha, path) = line.split_once(' ').unwrap_or((line, ""));
             check_sha(sha).map(|()| (sha.to_owned(), path.to_owned()))
         };
-        said.lines().map(blob).collect()
+        output.lines().map(blob).collect()
     }
 
-    /// How many bytes each blob has, in the order asked.
+    /// Returns the size of each blob, in the order given.
     pub(crate) async fn blob_sizes(
         &self,
         place: &Place,
         blobs: &[String],
     ) -> Result<Vec<u64>, GitError> {
-        let call = GitCommand::at(
-            place,
-            ["cat-file", "--batch-check=%(objecttype) %(objectsize)"],
-        )
-        .stdin(lines(blobs)?);
-        let said = text("cat-file --batch-check", self.bytes(call).await?)?;
+        let call = GitCommand::at(place, "cat-file")
+            .arg("--batch-check=%(objecttype) %(objectsize)")
+            .stdin(lines(blobs)?);
+        let output = self.text(call).await?;
         let size = |line: &str| line.strip_prefix("blob ")?.parse().ok();
-        let sizes: Option<Vec<u64>> = said.lines().map(size).collect();
+        let sizes: Option<Vec<u64>> = output.lines().map(size).collect();
         sizes
             .filter(|sizes| sizes.len() == blobs.len())
-            .ok_or_else(|| GitError::Output {
-                args: "cat-file --batch-check".to_owned(),
-                found: said.chars().take(200).collect(),
-            })
+            .ok_or_else(|| GitError::output("cat-file --batch-check", output.as_bytes()))
     }
 
-    /// The contents of each blob, in the order asked, cut at `cap`.
+    /// Returns the content of each blob, in the order given, cut at `cap`.
     pub(crate) async fn blobs(
         &self,
         place: &Place,
@@ -141,7 +117,7 @@ impl Git {
             let held: u64 = batch.iter().map(|(_, size)| size).sum();
             if size > cap {
                 contents.extend(self.batch(place, &std::mem::take(&mut batch)).await?);
-                let call = GitCommand::at(place, ["cat-file", "blob", blob]);
+                let call = GitCommand::at(place, "cat-file blob").arg(blob);
                 contents.push(
                     self.head(call.cap(usize::try_from(cap).unwrap_or(usize::MAX)))
                         .await?
@@ -167,18 +143,14 @@ impl Git {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let said = self
-            .bytes(
-                GitCommand::at(place, ["cat-file", "--batch=%(objectsize)"]).stdin(lines(&names)?),
-            )
+        let output = self
+            .bytes(GitCommand::at(place, "cat-file --batch=%(objectsize)").stdin(lines(&names)?))
             .await?;
-        let mut rest = said.as_slice();
+        let mut rest = output.as_slice();
         let mut contents = Vec::with_capacity(names.len());
         while contents.len() < names.len() {
-            let (content, after) = read_content(rest).ok_or_else(|| GitError::Output {
-                args: "cat-file --batch".to_owned(),
-                found: String::from_utf8_lossy(rest).chars().take(80).collect(),
-            })?;
+            let (content, after) =
+                read_content(rest).ok_or_else(|| GitError::output("cat-file --batch", rest))?;
             contents.push(content.to_vec());
             rest = after;
         }
@@ -206,7 +178,7 @@ fn lines(blobs: &[String]) -> Result<Vec<u8>, GitError> {
     Ok(text.into_bytes())
 }
 
-/// `SIZE LF bytes LF`.
+/// Parses `SIZE LF bytes LF`.
 fn read_content(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().position(|b| *b == b'\n')?;
     let size: usize = std::str::from_utf8(bytes.get(..end)?).ok()?.parse().ok()?;
@@ -215,7 +187,7 @@ fn read_content(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((content, rest.get(size..)?.strip_prefix(b"\n")?))
 }
 
-/// `:mode mode id id letter NUL path NUL`.
+/// Parses `:mode mode id id letter NUL path NUL`.
 fn read(bytes: &[u8]) -> Option<Vec<NetFile>> {
     let mut fields = bytes.split(|b| *b == 0);
     let mut files = Vec::new();

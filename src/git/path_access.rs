@@ -1,4 +1,5 @@
-//! Paths that a call of git needs, found without git: a sandbox must know them before git can look for itself.
+//! Determines the paths that a git call needs without running git: a sandbox must know them before
+//! git can look for itself.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,20 +10,21 @@ use super::{Git, GitError};
 use crate::sandbox::GitReach;
 use crate::{files, process};
 
-/// The user's configuration as git lists it.
+/// Maximum size of the user's configuration as listed by git.
 const CONFIG_CAP: usize = 1024 * 1024;
 
-/// The repository that a folder is in.
+/// Repository that contains a directory.
 #[derive(Debug, PartialEq, Eq)]
 struct FoundPaths {
-    /// The top of the worktree; of a bare repository its folder.
+    /// Top of the worktree; for a bare repository, its directory.
     top: PathBuf,
     git_dir: PathBuf,
     common_dir: PathBuf,
 }
 
 impl GitCommand {
-    /// None where there is no repository: then nothing in it can start a command.
+    /// Returns the paths that the call needs. `None` if there is no repository: then nothing in it
+    /// can start a command.
     pub(super) fn reach(&self) -> Option<GitReach> {
         let (worktree, repository, mut write, mut read) = if let Some(place) = &self.place {
             let write = vec![
@@ -63,9 +65,11 @@ impl GitCommand {
 }
 
 impl Git {
-    /// Files of the user's own git configuration: those that it includes, and the lists of ignored files and of
-    /// attributes that it names. Without them a confined git would commit under another name, and files that the user
-    /// ignores everywhere. Asked outside of any repository, once per [`Git`].
+    /// Returns files of the user's git configuration: included files, and the ignore and attributes
+    /// files that it names.
+    ///
+    /// Without them a confined git would commit under another name, and would commit files that the
+    /// user ignores globally. Read outside of any repository, once per [`Git`].
     pub(super) async fn user_files(&self) -> Result<&[PathBuf], GitError> {
         self.user_files
             .get_or_try_init(|| self.find_user_files())
@@ -74,15 +78,8 @@ impl Git {
     }
 
     async fn find_user_files(&self) -> Result<Vec<PathBuf>, GitError> {
-        let args = [
-            "config",
-            "--global",
-            "--includes",
-            "--list",
-            "--show-origin",
-            "-z",
-        ];
-        let short = GitCommand::anywhere("/".as_ref(), args)
+        let call = "config --global --includes --list --show-origin -z";
+        let short = GitCommand::anywhere("/".as_ref(), call)
             .cap(CONFIG_CAP)
             .short(self, &[])?;
         // Without a configuration git fails here, and then nothing is needed.
@@ -100,7 +97,7 @@ impl Git {
     }
 }
 
-/// `origin NUL key LF value NUL`, again and again.
+/// Parses repeated `origin NUL key LF value NUL`.
 fn named_files(listed: &[u8], home: Option<&Path>) -> BTreeSet<PathBuf> {
     let mut fields = listed.split(|byte| *byte == 0);
     let mut files = BTreeSet::new();
@@ -128,8 +125,10 @@ fn named_files(listed: &[u8], home: Option<&Path>) -> BTreeSet<PathBuf> {
     files
 }
 
-/// Goes up from a folder as git does. A `.git` file counts only when it leads to what looks like a repository: an agent
-/// can write one, and whatever it names is shown to git.
+/// Searches upwards from a directory as git does.
+///
+/// A `.git` file counts only if it leads to something that looks like a repository: an agent can
+/// write one, and whatever it names becomes visible to git.
 fn discover(from: &Path) -> Option<FoundPaths> {
     from.ancestors().find_map(|folder| {
         let dot_git = folder.join(".git");

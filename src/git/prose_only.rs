@@ -1,13 +1,15 @@
-//! Whether a fix is only words about the review. An agent that cannot fix something likes to commit a
-//! document that says so; that is no change, and must not be merged as one.
+//! Detects fixes that only write about the review.
+//!
+//! An agent that cannot fix something tends to commit a document that says so; that is not a fix
+//! and must not be merged as one.
 
 use super::{Diff, FileChange, FileStatus};
 
-/// Every file is a new document about the review, and no finding asked for it.
+/// Returns true if every file is a new document about the review that no finding asked for.
 ///
-/// Careful on purpose: an edit of a document that was there, a path that a finding names, a README or
-/// anything below `docs/` is a real fix, as is everything that is not plainly prose. What is left counts when
-/// its name speaks of the review, or its text does.
+/// Conservative on purpose: an edit of an existing document, a path that a finding names, a README,
+/// anything below `docs/`, and everything that is not plainly prose counts as a real fix. The rest
+/// counts as prose if its name or its text mentions the review.
 pub(crate) fn only_prose_about_review(diff: &Diff, named_by_findings: &[String]) -> bool {
     !diff.files.is_empty()
         && diff
@@ -79,7 +81,7 @@ fn speaks_of_review(text: &str) -> bool {
     words.iter().any(|word| about.contains(&word.as_str()))
 }
 
-/// `ReviewResponse` is two words, `REVIEW` is one.
+/// Splits at case changes: `ReviewResponse` is two words, `REVIEW` is one.
 fn camel_words(word: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before_is_lower = false;
@@ -95,7 +97,7 @@ fn camel_words(word: &str) -> Vec<String> {
     words
 }
 
-/// The lines that the diff adds to one new file.
+/// Returns the lines that the diff adds to one new file.
 fn added_text(diff: &Diff, path: &str) -> String {
     let mut text = String::new();
     let mut is_this = false;

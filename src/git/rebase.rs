@@ -1,4 +1,4 @@
-//! Replays the commits of a branch onto where the remote is now.
+//! Replays the commits of a branch onto the current head of the remote.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::history::check_sha;
 use super::wip::wip_ref;
 use super::{Git, GitError, HeadAt, Place, RestorePoint};
 
-/// Which commits (`first..head`) go onto which, and the run whose work they are.
+/// Commits to replay (`first..head`), their new base, and the run that made them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rebase<'a> {
     pub(crate) head_at: HeadAt<'a>,
@@ -21,11 +21,12 @@ pub(crate) struct Rebase<'a> {
 pub(crate) enum Rebased {
     /// The branch and its worktree are at this commit.
     Clean(String),
-    /// Nothing was changed; these files could not be joined.
+    /// Nothing was changed; these files could not be merged.
     Conflict(Vec<String>),
 }
 
-/// A planted or a user's own setting must not open an editor, move other branches, or hide a conflict.
+/// Settings that keep planted or user settings from opening an editor, moving other branches or
+/// hiding a conflict.
 const CONFIG: &[&str] = &[
     "rebase.rebaseMerges=false",
     "rebase.updateRefs=false",
@@ -34,26 +35,15 @@ const CONFIG: &[&str] = &[
     "merge.verifySignatures=false",
 ];
 
-const REBASE: [&str; 13] = [
-    "rebase",
-    "--quiet",
-    "--merge",
-    "--no-autostash",
-    "--no-autosquash",
-    "--no-gpg-sign",
-    "--no-verify",
-    "--no-stat",
-    "--no-fork-point",
-    "--no-rerere-autoupdate",
-    "--empty=drop",
-    "--no-signoff",
-    "--onto",
-];
+const REBASE: &str = "rebase --quiet --merge --no-autostash --no-autosquash --no-gpg-sign --no-verify \
+    --no-stat --no-fork-point --no-rerere-autoupdate --empty=drop --no-signoff --onto";
 
 impl Git {
-    /// Replays `first..head` onto `onto` in a clean worktree at `head`. What was there stays on
-    /// `refs/remand/wip/RUN`; what came out is on `refs/remand/rebased/RUN/HEAD-ONTO`, so that said again, also after
-    /// a crash, it ends at the same commit. The caller has proven that nobody is at work there.
+    /// Replays `first..head` onto `onto` in a clean worktree at `head`.
+    ///
+    /// The old commits stay on `refs/remand/wip/RUN`; the result is on
+    /// `refs/remand/rebased/RUN/HEAD-ONTO`, so that a repeated call, also after a crash, ends at
+    /// the same commit. The caller has verified that nobody is at work there.
     pub(crate) async fn rebase_onto(
         &self,
         place: &Place,
@@ -105,7 +95,8 @@ impl Git {
         }
         let found = match found {
             Some(other) if other != head && self.is_result(place, rebase, &other).await? => {
-                // It was replayed onto an earlier head of the remote, and cut before that was written down.
+                // It was replayed onto an earlier head of the remote, and interrupted before that
+                // was recorded.
                 self.put_back(
                     place,
                     RestorePoint {
@@ -137,7 +128,8 @@ impl Git {
         Ok(rebased)
     }
 
-    /// Whether a detached HEAD, where nothing is under way, was left by a replay that was cut before its result was kept.
+    /// Returns true if a detached HEAD with no operation in progress was left by a replay that was
+    /// interrupted before its result was saved.
     async fn is_cut_replay(
         &self,
         place: &Place,
@@ -151,7 +143,7 @@ impl Git {
         Ok(is_moving && found != Some(rebase.head))
     }
 
-    /// Whether this is what came of replaying the same commits, wherever onto.
+    /// Returns true if a commit is the result of replaying the same commits, whatever the target.
     async fn is_result(
         &self,
         place: &Place,
@@ -172,7 +164,8 @@ impl Git {
         Ok(false)
     }
 
-    /// With HEAD detached: the branch moves in one step when all is done, or not at all.
+    /// Replays with a detached HEAD: the branch moves in one step when everything is done, or not
+    /// at all.
     async fn replay(
         &self,
         place: &Place,
@@ -196,11 +189,7 @@ impl Git {
         if let Err(error) = self.bytes(call).await {
             let conflicts = self.unmerged(place).await?;
             self.quit_operations(place).await?;
-            self.bytes(GitCommand::at(
-                place,
-                ["reset", "--quiet", "--hard", head, "--"],
-            ))
-            .await?;
+            self.reset_hard(place, head).await?;
             self.set_head(place, head_at, head).await?;
             self.clean_head(place, head_at).await?;
             return if conflicts.is_empty() {
@@ -209,39 +198,25 @@ impl Git {
                 Ok(Rebased::Conflict(conflicts))
             };
         }
-        let new = self
-            .resolve(place, "HEAD")
-            .await?
-            .ok_or_else(|| GitError::NotARef {
-                text: "HEAD".to_owned(),
-            })?;
+        let new = self.head_commit(place).await?;
         if !self.is_ancestor(place, onto, &new).await? {
             return Err(GitError::NotForward {
                 from: onto.to_owned(),
                 to: new,
             });
         }
-        self.bytes(GitCommand::at(
-            place,
-            ["update-ref", "--no-deref", result, &new],
-        ))
-        .await?;
+        self.set_ref(place, result, &new).await?;
         if let HeadAt::Branch(_) = head_at {
-            // Only from where it was: somebody may have moved it.
-            self.bytes(GitCommand::at(
-                place,
-                ["update-ref", "--no-deref", &head_at.ref_name()?, &new, head],
-            ))
-            .await?;
+            // Only from its old commit: someone may have moved it.
+            self.move_ref(place, &head_at.ref_name()?, &new, head)
+                .await?;
         }
         self.set_head(place, head_at, &new).await?;
         Ok(Rebased::Clean(new))
     }
 
     async fn unmerged(&self, place: &Place) -> Result<Vec<String>, GitError> {
-        let bytes = self
-            .bytes(GitCommand::at(place, ["ls-files", "-u", "-z"]))
-            .await?;
+        let bytes = self.bytes(GitCommand::at(place, "ls-files -u -z")).await?;
         let path = |record: &[u8]| {
             let tab = record.iter().position(|b| *b == b'\t')?;
             Some(String::from_utf8_lossy(record.get(tab + 1..)?).into_owned())
@@ -252,7 +227,7 @@ impl Git {
 }
 
 fn result_ref(rebase: Rebase<'_>) -> Result<String, GitError> {
-    // Checks the run's name, too.
+    // This also validates the run's name.
     let wip = wip_ref(rebase.run)?;
     let run = wip.rsplit('/').next().unwrap_or(rebase.run);
     Ok(format!(

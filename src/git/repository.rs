@@ -1,60 +1,62 @@
-//! Which repository, which worktree, and what is under way in it.
+//! Repositories, worktrees, and operations in progress.
 
 use std::path::{Path, PathBuf};
 
-use super::command::{GitCommand, text};
+use super::command::GitCommand;
 use super::fs_nofollow::{at, names, path_of};
 use super::{Git, GitError};
 use crate::closed_enum::closed_enum;
 use crate::files::{self, SMALL};
 
-/// Where a worktree is and which git dir is its own: enough to call git there without any discovery, so
-/// that it holds even when an agent has removed or bent the `.git` file, HEAD or the index.
+/// Location of a worktree and its git dir.
+///
+/// This is enough to call git without any discovery, so it still works after an agent has removed
+/// or changed the `.git` file, HEAD or the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Canonical.
+    /// Canonical path.
     pub(crate) path: PathBuf,
     pub(crate) git_dir: PathBuf,
     pub(crate) common_dir: PathBuf,
 }
 
-/// A worktree as it stands at the moment of the look.
+/// Snapshot of a worktree's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Worktree {
     pub(crate) place: Place,
-    /// Without `refs/heads/`; none when HEAD is detached (as in the middle of a rebase).
+    /// Branch without `refs/heads/`; `None` if HEAD is detached (as in the middle of a rebase).
     pub(crate) branch: Option<String>,
-    /// None when HEAD names a branch that has no commit, or was deleted.
+    /// Commit of HEAD; `None` if HEAD names a branch that has no commit or was deleted.
     pub(crate) head: Option<String>,
     pub(crate) operation: Option<Operation>,
     pub(crate) index_lock: bool,
 }
 
-/// A repository, as `project add` needs it.
+/// Repository, with what `project add` needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Project {
-    /// The main checkout, canonical; of a bare repository its folder.
+    /// Canonical path of the main checkout; for a bare repository, its directory.
     pub(crate) path: PathBuf,
     pub(crate) common_dir: PathBuf,
     pub(crate) bare: bool,
     pub(crate) default_branch: Option<String>,
-    /// As it is written in the configuration.
+    /// URL as written in the configuration.
     pub(crate) origin: Option<String>,
 }
 
-/// A line of `git worktree list`.
+/// Line of `git worktree list`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
     pub(crate) path: PathBuf,
     pub(crate) head: Option<String>,
     pub(crate) branch: Option<String>,
     pub(crate) bare: bool,
-    /// Its folder is gone.
+    /// Set if its directory is gone.
     pub(crate) prunable: bool,
 }
 
 closed_enum! {
-    /// What was begun in a worktree and is not finished.
+    /// Operation that was started in a worktree and is not finished.
     "operation" Operation {
         Rebase = "rebase",
         Am = "am",
@@ -66,14 +68,10 @@ closed_enum! {
 }
 
 impl Project {
-    /// The repository itself, for what needs no worktree: its history, its refs, commits brought into it.
+    /// Returns the repository itself, for operations that need no worktree: history, refs, imported
+    /// commits.
     pub(crate) fn repository(&self) -> Place {
-        let dir = self.common_dir.clone();
-        Place {
-            path: dir.clone(),
-            git_dir: dir.clone(),
-            common_dir: dir,
-        }
+        Place::bare(self.common_dir.clone())
     }
 }
 
@@ -81,13 +79,13 @@ impl Git {
     pub(crate) async fn project_at(&self, path: &Path) -> Result<Project, GitError> {
         let path = canonical(path)?;
         let ask =
-            |what: &str| GitCommand::anywhere(&path, ["rev-parse", "--path-format=absolute", what]);
+            |what: &str| GitCommand::anywhere(&path, "rev-parse --path-format=absolute").arg(what);
         let common_dir = canonical(self.line(ask("--git-common-dir")).await?.as_ref())?;
         let git_dir = canonical(self.line(ask("--git-dir")).await?.as_ref())?;
         let format = self
             .line(GitCommand::anywhere(
                 &path,
-                ["rev-parse", "--show-object-format"],
+                "rev-parse --show-object-format",
             ))
             .await?;
         if format != "sha1" {
@@ -112,7 +110,7 @@ impl Git {
         let origin = self
             .maybe_line(GitCommand::anywhere(
                 &path,
-                ["config", "--get", "remote.origin.url"],
+                "config --get remote.origin.url",
             ))
             .await?;
         let default_branch = self.default_branch(&path).await?;
@@ -125,21 +123,18 @@ impl Git {
         })
     }
 
-    /// What the remote calls its default, else `main` or `master`, else the only branch there is.
+    /// Returns the remote's default branch, otherwise `main` or `master`, otherwise the only
+    /// branch.
     async fn default_branch(&self, path: &Path) -> Result<Option<String>, GitError> {
-        let named = GitCommand::anywhere(path, ["symbolic-ref", "-q", "refs/remotes/origin/HEAD"]);
+        let named = GitCommand::anywhere(path, "symbolic-ref -q refs/remotes/origin/HEAD");
         if let Some(name) = self.maybe_line(named).await? {
             return Ok(name.strip_prefix("refs/remotes/origin/").map(str::to_owned));
         }
         let call = GitCommand::anywhere(
             path,
-            [
-                "for-each-ref",
-                "--format=%(refname:lstrip=2)",
-                "refs/heads/",
-            ],
+            "for-each-ref --format=%(refname:lstrip=2) refs/heads/",
         );
-        let branches = text("for-each-ref", self.bytes(call).await?)?;
+        let branches = self.text(call).await?;
         let branches: Vec<&str> = branches.lines().collect();
         let usual = ["main", "master"]
             .into_iter()
@@ -152,21 +147,20 @@ impl Git {
         Ok(usual.or(only).map(str::to_owned))
     }
 
-    /// The top of the worktree that a folder is in, for a person who stands somewhere below it.
+    /// Returns the top of the worktree that contains a directory, for a person who is somewhere
+    /// below it.
     pub(crate) async fn top_of(&self, path: &Path) -> Result<PathBuf, GitError> {
         let path = canonical(path)?;
-        let call = GitCommand::anywhere(
-            &path,
-            ["rev-parse", "--path-format=absolute", "--show-toplevel"],
-        );
+        let call = GitCommand::anywhere(&path, "rev-parse --path-format=absolute --show-toplevel");
         canonical(self.line(call).await?.as_ref())
     }
 
-    /// The worktree whose top is exactly `path`; a folder inside one, or one whose `.git` leads elsewhere, is none.
+    /// Returns the worktree whose top is exactly `path`; an error for a directory inside one, or
+    /// for one whose `.git` leads elsewhere.
     pub(crate) async fn worktree_at(&self, path: &Path) -> Result<Worktree, GitError> {
         let path = canonical(path)?;
         let ask =
-            |what: &str| GitCommand::anywhere(&path, ["rev-parse", "--path-format=absolute", what]);
+            |what: &str| GitCommand::anywhere(&path, "rev-parse --path-format=absolute").arg(what);
         let common_dir = canonical(self.line(ask("--git-common-dir")).await?.as_ref())?;
         let git_dir = canonical(self.line(ask("--git-dir")).await?.as_ref())?;
         let place = Place::find(&common_dir, &path)?;
@@ -176,7 +170,7 @@ impl Git {
         self.look(&place).await
     }
 
-    /// HEAD and what is under way. Fails when HEAD itself is broken.
+    /// Reads HEAD and the operation in progress. Fails if HEAD itself is broken.
     pub(crate) async fn look(&self, place: &Place) -> Result<Worktree, GitError> {
         let branch = self.head_ref(place).await?;
         Ok(Worktree {
@@ -188,13 +182,13 @@ impl Git {
         })
     }
 
-    /// The full name of the ref that HEAD names, through every symbolic ref on the way.
+    /// Returns the full name of the ref that HEAD points to, through all symbolic refs.
     pub(super) async fn head_ref(&self, place: &Place) -> Result<Option<String>, GitError> {
-        self.maybe_line(GitCommand::at(place, ["symbolic-ref", "-q", "HEAD"]))
+        self.maybe_line(GitCommand::at(place, "symbolic-ref -q HEAD"))
             .await
     }
 
-    /// All worktrees of a project, the main checkout first.
+    /// Lists all worktrees of a project, the main checkout first.
     pub(crate) async fn worktrees(&self, project: &Project) -> Result<Vec<Listed>, GitError> {
         self.listed(GitCommand::anywhere(&project.common_dir, LIST))
             .await
@@ -202,7 +196,7 @@ impl Git {
 
     async fn listed(&self, call: GitCommand) -> Result<Vec<Listed>, GitError> {
         let mut all = read_list(&self.bytes(call).await?);
-        // A confined git does not see the other worktrees, so it can't tell which are gone.
+        // A confined git does not see the other worktrees, so it cannot determine which are gone.
         for linked in all.iter_mut().skip(1) {
             linked.prunable = linked.path.join(".git").symlink_metadata().is_err();
         }
@@ -210,7 +204,7 @@ impl Git {
     }
 }
 
-const LIST: [&str; 4] = ["worktree", "list", "--porcelain", "-z"];
+const LIST: &str = "worktree list --porcelain -z";
 
 fn read_list(bytes: &[u8]) -> Vec<Listed> {
     let mut all: Vec<Listed> = Vec::new();
@@ -251,8 +245,22 @@ fn read_list(bytes: &[u8]) -> Vec<Listed> {
 }
 
 impl Place {
-    /// Finds the worktree `path` of the repository `common_dir` from the repository's side, so it also
-    /// finds one whose `.git` file is gone.
+    /// Creates the place of a repository without a worktree.
+    pub(crate) fn bare(git_dir: PathBuf) -> Self {
+        Self::with_git_dir(git_dir.clone(), git_dir)
+    }
+
+    /// Creates the place of a worktree with a git dir that it does not share.
+    pub(crate) fn with_git_dir(path: PathBuf, git_dir: PathBuf) -> Self {
+        Self {
+            path,
+            git_dir: git_dir.clone(),
+            common_dir: git_dir,
+        }
+    }
+
+    /// Finds the worktree `path` of the repository `common_dir` from the repository's side, so that
+    /// it also finds one whose `.git` file is gone.
     pub(crate) fn find(common_dir: &Path, path: &Path) -> Result<Self, GitError> {
         files::aside(|| Self::search(common_dir, path))
     }
@@ -289,7 +297,8 @@ impl Place {
         })
     }
 
-    /// Still a folder, and no symlink to another: asked before files are written without git.
+    /// Checks that the worktree is still a directory and not a symlink to another one; called
+    /// before files are written without git.
     pub(super) fn check(&self) -> Result<(), GitError> {
         if canonical(&self.path)? == self.path {
             Ok(())
@@ -300,7 +309,7 @@ impl Place {
         }
     }
 
-    /// Its git dir is not the one that all worktrees share.
+    /// Returns true if its git dir is not the one that all worktrees share.
     pub(crate) fn is_linked(&self) -> bool {
         self.git_dir != self.common_dir
     }
@@ -337,7 +346,8 @@ pub(super) fn admin_dirs(common_dir: &Path) -> Result<Vec<PathBuf>, GitError> {
         .collect())
 }
 
-/// A `.git` file that names the common dir itself: a submodule, or a separate git dir.
+/// Returns true for a `.git` file that names the common dir itself: a submodule or a separate git
+/// dir.
 fn points_at(path: &Path, common_dir: &Path) -> bool {
     let Ok(text) = files::read(&path.join(".git"), SMALL) else {
         return false;
@@ -350,7 +360,7 @@ fn points_at(path: &Path, common_dir: &Path) -> bool {
         .is_ok_and(|dir| dir == common_dir)
 }
 
-/// The canonical path of a folder that is no symlink itself.
+/// Returns the canonical path of a directory that is not itself a symlink.
 fn canonical(path: &Path) -> Result<PathBuf, GitError> {
     let there = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     if !there {

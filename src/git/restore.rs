@@ -1,4 +1,5 @@
-//! Undoes what a cut or failed run left in its worktree. What is undone is kept first, or moved aside.
+//! Reverts what an interrupted or failed run left in its worktree, after saving it or moving it
+//! aside.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::cache::{ignore_patterns, is_cache};
-use super::command::{GitCommand, text, utf8};
+use super::command::{GitCommand, utf8};
 use super::fs_nofollow::{FileKind, at, names, path_of, remove, replace_durably, thing};
 use super::history::check_sha;
 use super::status::escaped;
@@ -14,7 +15,7 @@ use super::wip::wip_ref;
 use super::{Git, GitError, HeadAt, Place, special};
 use crate::files::{self, SMALL};
 
-/// Where a worktree is to be put back to, and the run that left it.
+/// Commit and HEAD position to restore, and the run that left the worktree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RestorePoint<'a> {
     pub(crate) head_at: HeadAt<'a>,
@@ -22,23 +23,24 @@ pub(crate) struct RestorePoint<'a> {
     pub(crate) run: &'a str,
 }
 
-/// Bytes of a log of HEAD that are read.
+/// Maximum number of bytes read from a reflog of HEAD.
 const LOG: u64 = 4 * 1024 * 1024;
 
-/// What was kept on the way.
+/// Work that was saved while restoring.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Restored {
-    /// The commit on `refs/remand/wip/RUN`, if that run left anything.
+    /// Commit on `refs/remand/wip/RUN`, if the run left anything.
     pub(crate) wip: Option<String>,
-    /// Repositories that the run made inside the worktree, where they are now.
+    /// New locations of repositories that the run had created inside the worktree.
     pub(crate) moved_aside: Vec<PathBuf>,
 }
 
 impl Git {
-    /// Makes a worktree fit for git again after processes were killed in it: the locks of its index, its HEAD and its
-    /// branch, a HEAD or an index that cannot be read, a `.git` file or a `commondir` that is gone or leads elsewhere.
-    /// Nothing is lost by it.
-    /// The caller has proven that nobody is at work there. First of all in a recovery.
+    /// Makes a worktree usable for git again after processes were killed in it.
+    ///
+    /// Fixes the locks of its index, its HEAD and its branch, an unreadable HEAD or index, and a
+    /// `.git` file or `commondir` that is gone or leads elsewhere. Nothing is lost by it. The first
+    /// step of every recovery. The caller has verified that nobody is at work there.
     pub(crate) async fn unblock(
         &self,
         place: &Place,
@@ -50,7 +52,7 @@ impl Git {
         for lock in ["index.lock", "HEAD.lock"] {
             remove(&place.git_dir.join(lock))?;
         }
-        // A git that was killed while it moved a ref leaves a lock that nobody else will ever remove.
+        // A git that was killed while moving a ref leaves a lock that nobody else will ever remove.
         for name in [name, wip_ref(to.run)?] {
             remove(&place.common_dir.join(format!("{name}.lock")))?;
         }
@@ -58,31 +60,35 @@ impl Git {
         mend_common_dir(place, to.run)?;
         mend_git_file(place, to.run)?;
         let head = self.resolve(place, "HEAD").await?;
-        // The one cheap question for which git must read the index.
-        let asked = self
-            .bytes(GitCommand::at(place, ["rev-parse", "--shared-index-path"]))
+        // The cheapest command for which git must read the index.
+        let index_check = self
+            .bytes(GitCommand::at(place, "rev-parse --shared-index-path"))
             .await;
-        if let Err(GitError::Failed { .. }) = asked {
+        if let Err(GitError::Failed { .. }) = index_check {
             let index = place.git_dir.join("index");
             move_aside(place, to.run, &index)?;
             if let Some(head) = head {
-                self.bytes(GitCommand::at(place, ["read-tree", &head]))
+                self.bytes(GitCommand::at(place, "read-tree").arg(head))
                     .await?;
             }
             return Ok(());
         }
-        asked.map(drop)
+        index_check.map(drop)
     }
 
-    /// Puts a worktree back to the commit that its run began at: keeps everything ([`Git::save_wip`]), quits
-    /// what was under way, puts HEAD where it belongs (on a branch that is made again if it was deleted), resets, removes what is
-    /// untracked. Ignored files (`node_modules`) and caches stay. Swapped configuration must be back already.
+    /// Restores a worktree to the commit at which its run started.
     ///
-    /// A repository inside the worktree is moved to `remand-kept/RUN` in the common dir: since a run only
-    /// begins in a clean worktree it was made by that run, and `clean -ffd` would destroy commits in it that
-    /// nobody has. A linked worktree of this repository stays where it is: it may be a person's.
+    /// Saves everything ([`Git::save_wip`]), quits the operation in progress, sets HEAD to its
+    /// expected position (recreating a deleted branch), resets, and removes untracked files.
+    /// Ignored files (`node_modules`) and caches stay. Swapped configuration must have been
+    /// restored before.
     ///
-    /// Said twice, or after a crash anywhere in it, it ends in the same place.
+    /// A repository inside the worktree is moved to `remand-kept/RUN` in the common dir: since a
+    /// run only starts in a clean worktree, the run created it, and `clean -ffd` would destroy
+    /// commits in it that exist nowhere else. A linked worktree of this repository stays where it
+    /// is: it may be a person's.
+    ///
+    /// Idempotent, also after a crash at any point.
     pub(crate) async fn put_back(
         &self,
         place: &Place,
@@ -96,19 +102,16 @@ impl Git {
         let mut moved_aside = self.move_repositories_aside(place, to).await?;
         self.quit_operations(place).await?;
         self.set_head(place, to.head_at, to.head_before).await?;
-        self.bytes(GitCommand::at(
-            place,
-            ["reset", "--quiet", "--hard", to.head_before, "--"],
-        ))
-        .await?;
-        // With the old ignore rules back, files may show that were ignored, and not kept, before.
+        self.reset_hard(place, to.head_before).await?;
+        // With the old ignore rules restored, files may appear that were ignored, and not saved,
+        // before.
         moved_aside.extend(self.move_repositories_aside(place, to).await?);
         if self.has_unkept(place, wip.as_deref()).await? {
             wip = self
                 .save_wip(place, to.head_at, to.head_before, to.run)
                 .await?;
         }
-        let mut clean = GitCommand::at(place, ["clean", "--quiet", "-f", "-d"]);
+        let mut clean = GitCommand::at(place, "clean --quiet -f -d");
         for path in self.passed_over() {
             clean = clean.arg(format!(
                 "--exclude=/{}",
@@ -125,7 +128,7 @@ impl Git {
                 paths: [left.changed, left.untracked].concat(),
             });
         }
-        // Whatever move was under way here has ended now.
+        // Any move that was in progress here has ended now.
         self.end_moving(place).await?;
         Ok(Restored { wip, moved_aside })
     }
@@ -145,7 +148,7 @@ impl Git {
         Ok(moved)
     }
 
-    /// Forgets a rebase, merge, cherry-pick, revert, am or bisect. `reset --hard` forgets what is not here.
+    /// Quits a rebase, merge, cherry-pick, revert, am or bisect. `reset --hard` ends the others.
     pub(super) async fn quit_operations(&self, place: &Place) -> Result<(), GitError> {
         for folder in ["rebase-merge", "rebase-apply", "sequencer"] {
             let folder = place.git_dir.join(folder);
@@ -164,33 +167,25 @@ impl Git {
         for file in ["MERGE_AUTOSTASH", "REBASE_HEAD"] {
             remove(&place.git_dir.join(file))?;
         }
-        let call = GitCommand::at(
-            place,
-            ["for-each-ref", "--format=delete %(refname)", "refs/bisect/"],
-        );
-        let deletions = text("for-each-ref", self.bytes(call).await?)?;
+        let call = GitCommand::at(place, "for-each-ref")
+            .args(["--format=delete %(refname)", "refs/bisect/"]);
+        let deletions = self.text(call).await?;
         if !deletions.is_empty() {
-            let call = GitCommand::at(place, ["update-ref", "--no-deref", "--stdin"]);
+            let call = GitCommand::at(place, "update-ref --no-deref --stdin");
             self.bytes(call.stdin(deletions.into_bytes())).await?;
         }
         Ok(())
     }
 
-    /// Whether something untracked is not in what was kept.
+    /// Returns true if an untracked file is missing from the saved commit.
     async fn has_unkept(&self, place: &Place, wip: Option<&str>) -> Result<bool, GitError> {
         let untracked = self
-            .paths(GitCommand::at(
-                place,
-                ["ls-files", "-o", "-z", "--exclude-standard"],
-            ))
+            .paths(GitCommand::at(place, "ls-files -o -z --exclude-standard"))
             .await?;
         let kept = match wip {
             Some(wip) => {
-                self.paths(GitCommand::at(
-                    place,
-                    ["ls-tree", "-r", "-z", "--name-only", "--full-tree", wip],
-                ))
-                .await?
+                self.paths(GitCommand::at(place, "ls-tree -r -z --name-only --full-tree").arg(wip))
+                    .await?
             }
             None => BTreeSet::new(),
         };
@@ -200,7 +195,7 @@ impl Git {
     }
 }
 
-/// Without a HEAD that it can read, git does not see a repository at all.
+/// Restores an unreadable HEAD, without which git does not recognize a repository at all.
 fn mend_head(place: &Place, to: RestorePoint<'_>) -> Result<(), GitError> {
     let head = place.git_dir.join("HEAD");
     let is_file = matches!(thing(&head)?, FileKind::File { .. });
@@ -227,7 +222,8 @@ fn mend_head(place: &Place, to: RestorePoint<'_>) -> Result<(), GitError> {
     replace_durably(&head, text.as_bytes())
 }
 
-/// The commit that HEAD was at last, as its log has it: commits of a run may be on nothing else.
+/// Returns the last commit of HEAD from its reflog: commits of a run may not be reachable
+/// otherwise.
 fn last_head(place: &Place) -> Option<String> {
     let log = files::read_below(&place.git_dir, Path::new("logs/HEAD"), LOG).ok()?;
     let log = String::from_utf8_lossy(&log);
@@ -235,7 +231,7 @@ fn last_head(place: &Place) -> Option<String> {
     check_sha(sha).ok().map(|()| sha.to_owned())
 }
 
-/// For its refs git goes where this file says, whatever `GIT_COMMON_DIR` is.
+/// Restores `commondir`, which git uses to find refs, whatever `GIT_COMMON_DIR` is.
 fn mend_common_dir(place: &Place, run: &str) -> Result<(), GitError> {
     if !place.is_linked() {
         return Ok(());
@@ -257,7 +253,8 @@ fn mend_common_dir(place: &Place, run: &str) -> Result<(), GitError> {
     replace_durably(&file, format!("{}\n", utf8(&place.common_dir)?).as_bytes())
 }
 
-/// The `.git` of a linked worktree is a file with one line. What an agent put in its place is moved aside.
+/// Restores the `.git` of a linked worktree, a file with one line. Anything that an agent put in
+/// its place is moved aside.
 fn mend_git_file(place: &Place, run: &str) -> Result<(), GitError> {
     if !place.is_linked() {
         return Ok(());
@@ -283,8 +280,8 @@ fn mend_git_file(place: &Place, run: &str) -> Result<(), GitError> {
     )
 }
 
-/// Moves a file or folder to where nothing removes it: the common dir, or beside the worktree when that is
-/// another disk.
+/// Moves a file or directory to a place where nothing deletes it: the common dir, or next to the
+/// worktree if the common dir is on another disk.
 fn move_aside(place: &Place, run: &str, path: &Path) -> Result<PathBuf, GitError> {
     let into = |folder: PathBuf| -> Result<Result<PathBuf, io::Error>, GitError> {
         fs::create_dir_all(&folder).map_err(at("make", &folder))?;

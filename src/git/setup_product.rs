@@ -1,7 +1,8 @@
-//! What a set-up made in a checkout: which files, and whether they are still as it left them.
+//! Files that a set-up created in a checkout, and whether they are unchanged.
 //!
-//! A gate can write everywhere in its checkout. A file that it changed has another change time (`ctime`), which no
-//! program can set, so neither contents nor copies of a set-up's files have to be kept.
+//! A gate can write everywhere in its checkout. A file that it changed has another change time
+//! (`ctime`), which no program can set, so neither the contents nor copies of a set-up's files have
+//! to be kept.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -18,11 +19,11 @@ pub(super) enum Kind {
     Folder,
     File,
     Link,
-    /// A socket, a pipe, a device.
+    /// Socket, pipe or device.
     Other,
 }
 
-/// What stands at a path, without following a link.
+/// File at a path, without following symlinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ProductState {
     pub(super) kind: Kind,
@@ -31,7 +32,7 @@ pub(super) struct ProductState {
     stamp: Stamp,
 }
 
-/// Changes with every change of a file.
+/// Stamp that differs after every change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -40,15 +41,17 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-/// The files and folders that a set-up made.
+/// Files and directories that a set-up created.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Product {
-    /// A folder has no stamp: what is made or removed in it is seen by itself.
+    /// Paths with their stamps. A directory has none: files created or removed in it are detected
+    /// on their own.
     paths: BTreeMap<Vec<u8>, Option<Stamp>>,
 }
 
 impl ProductState {
-    /// A regular file with this permission to execute, under one name only and without special bits.
+    /// Returns true for a regular file with this executable bit, one name only, and no special
+    /// bits.
     pub(super) fn is_plain_file(&self, executable: bool) -> bool {
         let is_executable = self.mode & 0o100 != 0;
         self.kind == Kind::File
@@ -87,7 +90,7 @@ impl ProductState {
     }
 }
 
-/// Everything below a folder but its `.git`, with paths from there.
+/// Lists everything below a directory except its `.git`, with relative paths.
 pub(super) fn walk(top: &Path) -> Result<BTreeMap<Vec<u8>, ProductState>, GitError> {
     let mut found = BTreeMap::new();
     let mut folders = vec![PathBuf::new()];
@@ -128,7 +131,7 @@ impl Product {
         self.paths.get(path) == Some(&found.stamp())
     }
 
-    /// Whether all of it is there unchanged, but for what a commit has in its place.
+    /// Returns true if everything is there unchanged, except for paths that a commit occupies.
     pub(super) fn is_whole(
         &self,
         found: &BTreeMap<Vec<u8>, ProductState>,
@@ -140,7 +143,7 @@ impl Product {
             .all(|path| is_committed(path) || is_there(path))
     }
 
-    /// Stores it with the key that the set-up was run for.
+    /// Stores the list with the key for which the set-up was run.
     pub(crate) fn store(&self, file: &Path, key: &str) -> Result<(), GitError> {
         let mut bytes = key.as_bytes().to_vec();
         bytes.push(0);
@@ -167,7 +170,8 @@ impl Product {
         replace_durably(file, &bytes)
     }
 
-    /// What was stored, with its key; none when nothing was, or it cannot be read: then the set-up runs again.
+    /// Loads the stored list with its key; `None` if there is none or it is unreadable, and then
+    /// the set-up runs again.
     pub(crate) fn load(file: &Path) -> Option<(String, Self)> {
         let bytes = files::read(file, files::RECORD).ok()?;
         let mut records = bytes.strip_suffix(b"\0")?.split(|b| *b == 0);
@@ -178,7 +182,7 @@ impl Product {
         Some((key, Self { paths }))
     }
 
-    /// Forgets what was stored: a set-up that is cut from now on runs again.
+    /// Deletes the stored list, so that a set-up that is interrupted from now on runs again.
     pub(crate) fn forget(file: &Path) -> Result<(), GitError> {
         super::fs_nofollow::remove(file)
     }

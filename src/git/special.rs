@@ -1,4 +1,5 @@
-//! Pipes and devices in the places where git opens a file: git itself would wait for their other end until its time limit.
+//! Detects pipes and devices where git opens a file: git would wait for their other end until its
+//! time limit.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
@@ -9,7 +10,7 @@ use super::repository::admin_dirs;
 use super::{GitError, Place};
 use crate::files;
 
-/// Files of the git dir of a worktree.
+/// Files in the git dir of a worktree.
 const OWN: &[&str] = &[
     "HEAD",
     "index",
@@ -28,7 +29,7 @@ const OWN: &[&str] = &[
     "info/sparse-checkout",
 ];
 
-/// Files of the git dir that all worktrees share.
+/// Files in the git dir that all worktrees share.
 const SHARED: &[&str] = &[
     "HEAD",
     "config",
@@ -41,7 +42,7 @@ const SHARED: &[&str] = &[
     "objects/info/alternates",
 ];
 
-/// Files of the worktree itself.
+/// Files in the worktree itself.
 const TREE: &[&str] = &[".git", ".gitattributes", ".gitignore", ".mailmap"];
 
 /// Files of each worktree that `git worktree` reads.
@@ -54,10 +55,10 @@ const ADMIN: &[&str] = &[
     "config.worktree",
 ];
 
-/// Maximum number of names looked at after a time-out.
+/// Maximum number of names checked after a time-out.
 const MOST_LOOKED_AT: usize = 50_000;
 
-/// Refuses a call of git that would block at one of the usual files.
+/// Refuses a git call that would block on one of the usual files.
 pub(super) fn check(place: &Place) -> Result<(), GitError> {
     files::aside(|| {
         let own = OWN.iter().map(|name| place.git_dir.join(name));
@@ -78,7 +79,7 @@ pub(super) fn check_admin_dirs(common_dir: &Path) -> Result<(), GitError> {
     })
 }
 
-/// Finds what a git that ran out of time may have waited for: a ref, or a file that says what git ignores.
+/// Finds the file on which a git that timed out may have blocked: a ref or an ignore file.
 pub(super) fn find(place: &Place) -> Option<PathBuf> {
     files::aside(|| {
         let mut left = MOST_LOOKED_AT;
@@ -95,8 +96,9 @@ pub(super) fn find(place: &Place) -> Option<PathBuf> {
     })
 }
 
-/// Removes pipes and devices from the git dir of one worktree, and from the top of the worktree: there is nothing in them
-/// that could be kept. What all worktrees share is left to a person.
+/// Removes pipes and devices from the git dir of one worktree and from the top of the worktree.
+///
+/// They hold nothing that could be kept. Files that all worktrees share are left to a person.
 pub(super) fn remove_own(place: &Place) -> Result<(), GitError> {
     let steps = ["rebase-merge", "rebase-apply", "sequencer"];
     let mut found: Vec<PathBuf> = TREE.iter().map(|name| place.path.join(name)).collect();
@@ -126,7 +128,8 @@ fn refuse(mut paths: impl Iterator<Item = PathBuf>) -> Result<(), GitError> {
     }
 }
 
-/// Whether opening a path leads to a pipe or a device; sockets can't be opened, which does not block.
+/// Returns true if a path resolves to a pipe or a device. Sockets cannot be opened, which does not
+/// block.
 fn blocks(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| {
         let kind = meta.file_type();
@@ -134,7 +137,7 @@ fn blocks(path: &Path) -> bool {
     })
 }
 
-/// Never into another repository or through a symlink.
+/// Searches for a file, never in another repository or through a symlink.
 fn search(root: &Path, wanted: fn(&Path) -> bool, left: &mut usize) -> Option<PathBuf> {
     for name in names(root).unwrap_or_default() {
         *left = left.checked_sub(1)?;

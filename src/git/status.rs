@@ -1,4 +1,4 @@
-//! What differs from HEAD in a worktree.
+//! Differences between a worktree and HEAD.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,15 +9,15 @@ use super::cache::is_cache;
 use super::command::GitCommand;
 use super::{Git, GitError, Place};
 
-/// Paths that git shows as changed or as new. Names that are not UTF-8 are shown with `�`.
+/// Paths that git reports as changed or new. Names that are not UTF-8 are shown with `�`.
 ///
-/// Dirt *inside* a submodule is not counted: nothing here could commit, keep or undo it. Files that were
-/// hidden from git (`update-index --skip-worktree`, `--assume-unchanged`) stay hidden: people use that for
-/// local settings. So do untracked caches, as if they were ignored.
+/// Changes *inside* a submodule do not count: nothing here could commit, save or revert them. Files
+/// hidden from git (`update-index --skip-worktree`, `--assume-unchanged`) stay hidden: people use
+/// that for local settings. Untracked caches are treated as ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Status {
     pub(crate) changed: Vec<String>,
-    /// A name that ends in `/` is a git repository of its own.
+    /// Untracked paths. A name that ends in `/` is a nested git repository.
     pub(crate) untracked: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl Status {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// The two letters of git and the path.
+    /// Tracked change: git's two status letters and the path.
     Changed {
         letters: String,
         path: Vec<u8>,
@@ -40,7 +40,7 @@ pub(super) enum Entry {
 }
 
 impl Git {
-    /// Those of some paths below the worktree that git ignores.
+    /// Returns those of some paths below the worktree that git ignores.
     pub(crate) async fn ignored(
         &self,
         place: &Place,
@@ -53,8 +53,8 @@ impl Git {
             .iter()
             .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat())
             .collect();
-        let call = GitCommand::at(place, ["check-ignore", "-z", "--stdin"]).stdin(stdin);
-        // Status 1 says that none is.
+        let call = GitCommand::at(place, "check-ignore -z --stdin").stdin(stdin);
+        // Status 1 means that none is ignored.
         let found = self.maybe_line(call).await?.unwrap_or_default();
         let caches = paths
             .iter()
@@ -86,16 +86,8 @@ impl Git {
     pub(super) async fn status_entries(&self, place: &Place) -> Result<Vec<Entry>, GitError> {
         let call = GitCommand::at(
             place,
-            [
-                "status",
-                "--porcelain=v2",
-                "-z",
-                "--untracked-files=all",
-                "--ignored=no",
-            ],
-        )
-        .arg("--ignore-submodules=dirty")
-        .arg("--no-renames");
+            "status --porcelain=v2 -z --untracked-files=all --ignored=no --ignore-submodules=dirty --no-renames",
+        );
         let passed_over = self.passed_over();
         let is_shown = |entry: &Entry| match entry {
             Entry::Untracked { path } => !passed_over.contains(path) && !is_cache(path),
@@ -103,14 +95,14 @@ impl Git {
         };
         let bytes = self.bytes(call).await?;
         let entries = read(&bytes).map(|entries| entries.into_iter().filter(is_shown).collect());
-        entries.ok_or_else(|| GitError::Output {
-            args: "status --porcelain=v2 -z".to_owned(),
-            found: String::from_utf8_lossy(&bytes).chars().take(200).collect(),
-        })
+        entries.ok_or_else(|| GitError::output("status --porcelain=v2 -z", &bytes))
     }
 
-    /// From now on untracked files at these paths are neither shown as new, committed nor removed: a command of the project
-    /// left them in a worktree that is not ours to clean. Once tracked, they are files like any other.
+    /// Ignores untracked files at these paths from now on: they are not reported as new, committed
+    /// or removed.
+    ///
+    /// A project command left them in a worktree that remand may not clean. Once tracked, they are
+    /// ordinary files.
     pub(crate) fn pass_over(&self, paths: &[String]) {
         let mut all = self
             .passed_over
@@ -126,7 +118,7 @@ impl Git {
             .clone()
     }
 
-    /// Those of them that are there and untracked.
+    /// Returns those of the ignored paths that exist and are untracked.
     pub(super) async fn untracked_passed_over(
         &self,
         place: &Place,
@@ -136,10 +128,7 @@ impl Git {
             return Ok(Vec::new());
         }
         let untracked = self
-            .paths(GitCommand::at(
-                place,
-                ["ls-files", "-o", "-z", "--exclude-standard"],
-            ))
+            .paths(GitCommand::at(place, "ls-files -o -z --exclude-standard"))
             .await?;
         Ok(untracked
             .into_iter()
@@ -147,8 +136,8 @@ impl Git {
             .collect())
     }
 
-    /// The tracked files of these names, with the ids of their contents, in a form that is only good for comparing. A name
-    /// is meant in every folder, a path from the top.
+    /// Lists the tracked files with these names and the ids of their contents, in a form that is
+    /// only meant for comparison. A name matches in every directory, a path from the top.
     pub(crate) async fn listed_files(
         &self,
         place: &Place,
@@ -157,7 +146,7 @@ impl Git {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let mut call = GitCommand::at(place, ["ls-files", "--stage", "-z", "--"]);
+        let mut call = GitCommand::at(place, "ls-files --stage -z --");
         for name in names {
             let name = name.trim_start_matches("./");
             call = call.arg(if name.contains('/') {
@@ -169,18 +158,18 @@ impl Git {
         self.bytes(call).await
     }
 
-    /// All tracked files of the worktree whose top this folder is. Names that are not UTF-8 are left out.
+    /// Lists all tracked files of the worktree with this top directory. Names that are not UTF-8
+    /// are left out.
     pub(crate) async fn tracked_files(&self, top: &Path) -> Result<Vec<String>, GitError> {
-        let paths = self
-            .paths(GitCommand::anywhere(top, ["ls-files", "-z"]))
-            .await?;
+        let paths = self.paths(GitCommand::anywhere(top, "ls-files -z")).await?;
         Ok(paths
             .into_iter()
             .filter_map(|path| String::from_utf8(path).ok())
             .collect())
     }
 
-    /// Untracked repositories inside the worktree, without the slash. They cannot be kept in a commit.
+    /// Lists untracked repositories inside the worktree, without the slash. They cannot be saved in
+    /// a commit.
     pub(super) async fn nested_repositories(
         &self,
         place: &Place,
@@ -198,7 +187,7 @@ impl Git {
     }
 }
 
-/// A name that stands for nothing but itself in a pattern.
+/// Escapes a name so that it matches only itself in a pattern.
 pub(super) fn escaped(name: &str) -> String {
     let mut text = String::new();
     for c in name.chars() {

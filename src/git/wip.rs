@@ -1,26 +1,36 @@
-//! Keeps what a run left in its worktree, as a commit on `refs/remand/wip/RUN`, and changes nothing there.
+//! Saves what a run left in its worktree as a commit on `refs/remand/wip/RUN`, without changing the
+//! worktree.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::command::{GitCommand, text};
+use super::command::GitCommand;
 use super::commit::add_all;
 use super::fs_nofollow::{FileKind, first_non_folder, names, path_of, remove, thing};
 use super::history::check_sha;
 use super::{Git, GitError, HeadAt, Place};
 use crate::files::{self, SMALL};
 
-/// How the message of a commit that keeps something begins.
+/// Start of the message of a commit that saves leftovers.
 const LEFT: &str = "Left in the worktree by run ";
 
 impl Git {
-    /// Keeps the tracked changes, the untracked files, and the commits that only HEAD, the branch or an
-    /// unfinished operation lead to. None when all is as `head_before` has it. Ignored files and caches are not kept, as
-    /// nothing here removes them; repositories inside the worktree are kept by [`Git::put_back`], as folders.
+    /// The commit that keeps the work of a run, if any was kept.
+    pub(crate) async fn wip(&self, place: &Place, run: &str) -> Result<Option<String>, GitError> {
+        self.resolve(place, &wip_ref(run)?).await
+    }
+
+    /// Saves tracked changes, untracked files, and commits that only HEAD, the branch or an
+    /// unfinished operation leads to.
     ///
-    /// Works with an index that is locked or broken and in the middle of a rebase: it has an index of its own.
-    /// Said twice, it keeps both: what is there already becomes a parent. Put swapped configuration back first.
+    /// Returns `None` if everything matches `head_before`. Ignored files and caches are not saved,
+    /// as nothing here removes them; repositories inside the worktree are kept by
+    /// [`Git::put_back`], as directories.
+    ///
+    /// Works with a locked or broken index and in the middle of a rebase, since it uses a separate
+    /// index. A second call keeps both: the existing commit becomes a parent. Swapped configuration
+    /// must be restored first.
     pub(crate) async fn save_wip(
         &self,
         place: &Place,
@@ -53,7 +63,7 @@ impl Git {
         if parents.is_empty() {
             parents.push(head_before.to_owned());
         }
-        let mut call = GitCommand::at(place, ["commit-tree", "--no-gpg-sign", "-F", "-"]);
+        let mut call = GitCommand::at(place, "commit-tree --no-gpg-sign -F -");
         for parent in &parents {
             call = call.arg("-p").arg(parent);
         }
@@ -62,36 +72,25 @@ impl Git {
         let sha = self
             .line(call.arg(&tree).stdin(message.into_bytes()).env(&identity))
             .await?;
-        // Only from what we saw: a second keeper of the same run must not lose the first one's work.
+        // Only from the value just read: a second writer for the same run must not lose the work of
+        // the first.
         let old = kept.unwrap_or_else(|| "0".repeat(sha.len()));
-        self.bytes(GitCommand::at(
-            place,
-            ["update-ref", "--no-deref", &name, &sha, &old],
-        ))
-        .await?;
+        self.move_ref(place, &name, &sha, &old).await?;
         Ok(Some(sha))
     }
 
-    /// The commit on a ref, and those below it, on no branch, that keep what a run left: of whichever run, since another
-    /// one of the same name finds the ref there and keeps both.
+    /// Returns the commit on a ref and those below it, on no branch, that save what a run left.
+    ///
+    /// Commits of any run count, since another run of the same name finds the ref there and keeps
+    /// both.
     pub(crate) async fn kept_on(&self, place: &Place, name: &str) -> Result<Vec<String>, GitError> {
         let Some(tip) = self.resolve(place, name).await? else {
             return Ok(Vec::new());
         };
         let grep = format!("--grep=^{LEFT}");
-        let below = GitCommand::at(
-            place,
-            [
-                "rev-list",
-                &grep,
-                &tip,
-                "--not",
-                "--branches",
-                "--remotes",
-                "--tags",
-            ],
-        );
-        let below = text("rev-list", self.bytes(below).await?)?;
+        let others = ["--not", "--branches", "--remotes", "--tags"];
+        let below = GitCommand::at(place, "rev-list").args([&grep, &tip]);
+        let below = self.text(below.args(others)).await?;
         let others = below.lines().filter(|sha| *sha != tip).map(str::to_owned);
         Ok([tip.clone()]
             .into_iter()
@@ -99,8 +98,10 @@ impl Git {
             .collect())
     }
 
-    /// The worktree as a tree. Read into an empty index, so that neither old file times nor flags that
-    /// hide files (`assume-unchanged`) can make a change look like none.
+    /// Writes the worktree as a tree.
+    ///
+    /// It is read into an empty index, so that neither old file times nor flags that hide files
+    /// (`assume-unchanged`) can hide a change.
     async fn worktree_tree(
         &self,
         place: &Place,
@@ -113,32 +114,23 @@ impl Git {
             .ok()
             .flatten()
             .unwrap_or_else(|| head_before.to_owned());
-        self.bytes(GitCommand::at(place, ["read-tree", &head]).index(index))
+        self.bytes(GitCommand::at(place, "read-tree").arg(head).index(index))
             .await?;
         let nested = self.nested_repositories_by(place, index).await?;
         let caches = self.untracked_caches(place, Some(index)).await?;
         self.bytes(add_all(place, &[nested.as_slice(), &caches].concat()).index(index))
             .await?;
-        // A file that is ignored now but tracked by the worktree's index (`add -f`) or by `head_before` would
-        // be overwritten or removed by the reset.
+        // A file that is ignored now but tracked by the worktree's index (`add -f`) or by
+        // `head_before` would be overwritten or removed by the reset.
         let have = self
-            .paths(GitCommand::at(place, ["ls-files", "-z"]).index(index))
+            .paths(GitCommand::at(place, "ls-files -z").index(index))
             .await?;
-        let before = GitCommand::at(
-            place,
-            [
-                "ls-tree",
-                "-r",
-                "-z",
-                "--name-only",
-                "--full-tree",
-                head_before,
-            ],
-        );
+        let before =
+            GitCommand::at(place, "ls-tree -r -z --name-only --full-tree").arg(head_before);
         let mut wanted = self.paths(before).await?;
-        // A broken index has nothing to tell; what it knew is on the disk.
+        // A broken index lists nothing; the files that it knew are on disk.
         wanted.extend(
-            self.paths(GitCommand::at(place, ["ls-files", "-z"]))
+            self.paths(GitCommand::at(place, "ls-files -z"))
                 .await
                 .unwrap_or_default(),
         );
@@ -147,7 +139,8 @@ impl Git {
             .difference(&have)
             .filter(|path| !nested.contains(path))
         {
-            // A file may stand in the place of the folder that it was in, and a folder in the place of the file.
+            // A file may be in the place of its former directory, or a directory in the place of
+            // the file.
             let file =
                 first_non_folder(&place.path, &path_of(path))?.unwrap_or_else(|| path_of(path));
             let bytes = file.as_os_str().as_bytes();
@@ -157,13 +150,10 @@ impl Git {
         }
         let forced: Vec<u8> = forced.into_iter().flatten().collect();
         if !forced.is_empty() {
-            let call = GitCommand::at(
-                place,
-                ["add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul"],
-            );
+            let call = GitCommand::at(place, "add -f --pathspec-from-file=- --pathspec-file-nul");
             self.bytes(call.stdin(forced).index(index)).await?;
         }
-        self.line(GitCommand::at(place, ["write-tree"]).index(index))
+        self.line(GitCommand::at(place, "write-tree").index(index))
             .await
     }
 
@@ -172,8 +162,7 @@ impl Git {
         place: &Place,
         index: &Path,
     ) -> Result<Vec<Vec<u8>>, GitError> {
-        let others =
-            GitCommand::at(place, ["ls-files", "-o", "-z", "--exclude-standard"]).index(index);
+        let others = GitCommand::at(place, "ls-files -o -z --exclude-standard").index(index);
         let others = self.paths(others).await?;
         Ok(others
             .iter()
@@ -190,7 +179,8 @@ impl Git {
             .collect())
     }
 
-    /// Commits that the reset to `head_before` would leave to the garbage collector, nearest first.
+    /// Returns commits that the reset to `head_before` would leave to the garbage collector,
+    /// nearest first.
     async fn leads(
         &self,
         place: &Place,
@@ -198,7 +188,7 @@ impl Git {
         head_before: &str,
     ) -> Result<Vec<String>, GitError> {
         let mut found = Vec::new();
-        // A HEAD that is broken leads nowhere; the branch is asked by itself.
+        // A broken HEAD leads nowhere; the branch is read separately.
         found.extend(self.resolve(place, "HEAD").await.ok().flatten());
         found.extend(self.resolve(place, &head_at.ref_name()?).await?);
         for file in [
@@ -225,7 +215,8 @@ impl Git {
         Ok(leads)
     }
 
-    /// The first commit that a file of the git dir names; the file is the agent's to write, so it may be nonsense.
+    /// Returns the first commit that a file of the git dir names. An agent can write the file, so
+    /// it may be nonsense.
     async fn commit_in(&self, place: &Place, file: &str) -> Option<String> {
         let text = files::read_below(&place.git_dir, Path::new(file), SMALL).ok()?;
         let text = String::from_utf8_lossy(&text);
@@ -249,7 +240,8 @@ impl Git {
     }
 }
 
-/// A file, or a folder with one somewhere in it: git does not see empty folders.
+/// Returns true for a file, or a directory with one somewhere in it: git does not see empty
+/// directories.
 fn holds_files(path: &Path) -> Result<bool, GitError> {
     match thing(path)? {
         FileKind::File { .. } | FileKind::Link => return Ok(true),
@@ -264,7 +256,7 @@ fn holds_files(path: &Path) -> Result<bool, GitError> {
     Ok(false)
 }
 
-/// `refs/remand/wip/RUN`.
+/// Returns `refs/remand/wip/RUN`.
 pub(super) fn wip_ref(run: &str) -> Result<String, GitError> {
     let plain = !run.is_empty()
         && run.len() <= 100
@@ -279,7 +271,7 @@ pub(super) fn wip_ref(run: &str) -> Result<String, GitError> {
     Ok(format!("refs/remand/wip/{run}"))
 }
 
-/// An index beside the worktree's own. One that a crash left there is of no use to anyone.
+/// Index next to that of the worktree. One left by a crash is of no use to anyone.
 struct ScratchIndex {
     path: PathBuf,
 }

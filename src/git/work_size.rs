@@ -1,4 +1,5 @@
-//! Measures work before anything is done with it: a fix of a gigabyte would run every later step into its time limit.
+//! Measures work before anything is done with it: a fix of a gigabyte would run every later step
+//! into its time limit.
 
 use super::command::GitCommand;
 use super::fs_nofollow::path_of;
@@ -6,7 +7,7 @@ use super::history::check_sha;
 use super::status::Entry;
 use super::{Git, GitError, Place};
 
-/// How much there is.
+/// Number of files and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Size {
     pub(crate) files: usize,
@@ -14,20 +15,22 @@ pub(crate) struct Size {
 }
 
 impl Git {
-    /// Files of a worktree that are changed or new and not committed. Contents are not read.
+    /// Measures files of a worktree that are changed or new and not committed, without reading
+    /// contents.
     pub(crate) async fn uncommitted_size(&self, place: &Place) -> Result<Size, GitError> {
         let mut size = Size::default();
         for entry in self.status_entries(place).await? {
             let (Entry::Changed { path, .. } | Entry::Untracked { path }) = entry;
             size.files += 1;
-            // What was removed has no size.
+            // A removed file has no size.
             let meta = place.path.join(path_of(&path)).symlink_metadata();
             size.bytes = size.bytes.saturating_add(meta.map_or(0, |meta| meta.len()));
         }
         Ok(size)
     }
 
-    /// Objects on the disk that one commit leads to and the other does not, so also those that a later commit removed.
+    /// Measures the objects on disk that one commit reaches and the other does not, including those
+    /// that a later commit removed.
     pub(crate) async fn new_objects_size(
         &self,
         place: &Place,
@@ -36,13 +39,11 @@ impl Git {
     ) -> Result<u64, GitError> {
         check_sha(from)?;
         check_sha(to)?;
-        let call = GitCommand::at(place, ["rev-list", "--objects", "--disk-usage", to])
+        let call = GitCommand::at(place, "rev-list --objects --disk-usage")
+            .arg(to)
             .arg(format!("^{from}"));
         let line = self.line(call).await?;
         let bytes = line.trim().parse().ok();
-        bytes.ok_or(GitError::Output {
-            args: "rev-list --disk-usage".to_owned(),
-            found: line,
-        })
+        bytes.ok_or_else(|| GitError::output("rev-list --disk-usage", line.as_bytes()))
     }
 }

@@ -1,4 +1,4 @@
-//! Makes a worktree of remand's own, for a pull request that has none.
+//! Creates a worktree for a pull request that has none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use super::wip::wip_ref;
 use super::{Git, GitError, HeadAt, Listed, Place, Project, Worktree};
 use crate::files::{self, SMALL};
 
-/// How far a worktree of ours is made.
+/// Progress of creating one of remand's worktrees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Made {
     Not,
-    /// Begun at this commit, and cut before all its files were there.
+    /// Started at this commit, and interrupted before all its files were written.
     Empty {
         head: String,
     },
-    /// Or something else stands there, which is not ours to judge.
+    /// Complete, or something else is there, which remand does not judge.
     Whole,
 }
 
 impl Git {
-    /// How far an [`Git::add_worktree`] at this path came.
+    /// Returns how far an earlier [`Git::add_worktree`] at this path got.
     pub(crate) async fn made_so_far(
         &self,
         project: &Project,
@@ -47,11 +47,14 @@ impl Git {
             .map_or(Made::Whole, |head| Made::Empty { head }))
     }
 
-    /// Makes a worktree at `path` with `sha` checked out, a commit that is in the repository already, and HEAD where it
-    /// belongs. A branch that is not there yet begins at `sha`; one that `sha` descends from goes forward to it; one that
-    /// is elsewhere, or in another worktree, is refused.
+    /// Creates a worktree at `path` with `sha` checked out and HEAD at its expected position.
     ///
-    /// Said again, also after a crash in the middle or when its folder is gone, it gives the same worktree.
+    /// `sha` must already be in the repository. A branch that does not exist yet starts at `sha`;
+    /// one that `sha` descends from is fast-forwarded to it; one that is elsewhere, or checked out
+    /// in another worktree, is refused.
+    ///
+    /// Idempotent, also after a crash or if the directory was deleted: it returns the same
+    /// worktree.
     pub(crate) async fn add_worktree(
         &self,
         project: &Project,
@@ -68,15 +71,14 @@ impl Git {
             Ok(place) => place,
             Err(GitError::NotThere { .. } | GitError::NotThisWorktree { .. }) => {
                 let was_there = self.lead_ref(project, path, head_at, sha).await?;
-                // Without its files, which takes no time to speak of. A branch must be named without `refs/heads/`
-                // here, or HEAD would be detached; its name is no option.
+                // Without its files, so that it takes hardly any time. A branch must be named
+                // without `refs/heads/` here, or HEAD would be detached; the name cannot be an
+                // option.
                 let parent = path.parent().unwrap_or(path);
                 fs::create_dir_all(parent).map_err(at("make", parent))?;
-                let mut call = GitCommand::anywhere(
-                    &project.common_dir,
-                    ["worktree", "add", "--quiet", "--no-checkout"],
-                )
-                .writes(&parent.canonicalize().map_err(at("resolve", parent))?);
+                let mut call =
+                    GitCommand::anywhere(&project.common_dir, "worktree add --quiet --no-checkout")
+                        .writes(&parent.canonicalize().map_err(at("resolve", parent))?);
                 if was_there {
                     call = call.arg("--force");
                 }
@@ -108,7 +110,7 @@ impl Git {
         self.worktree_at(path).await
     }
 
-    /// Writes the files of a worktree that has none yet, or whose writing was cut.
+    /// Writes the files of a worktree that has none yet, or whose writing was interrupted.
     async fn fill(&self, place: &Place, sha: &str) -> Result<(), GitError> {
         let is_empty = names(&place.path)?.iter().all(|name| name == ".git");
         let has_index = place.git_dir.join("index").symlink_metadata().is_ok();
@@ -118,15 +120,12 @@ impl Git {
             return Ok(());
         }
         remove(&place.index_lock())?;
-        self.bytes(GitCommand::at(
-            place,
-            ["reset", "--quiet", "--hard", sha, "--"],
-        ))
-        .await?;
+        self.reset_hard(place, sha).await?;
         self.end_moving(place).await
     }
 
-    /// Whether the repository still has a worktree at this place in its list, whose folder is gone.
+    /// Moves the ref of HEAD to `sha`. Returns true if the repository still lists a worktree at
+    /// this path whose directory is gone.
     async fn lead_ref(
         &self,
         project: &Project,
@@ -167,31 +166,25 @@ impl Git {
                         found,
                     });
                 }
-                // What a worktree that is gone had and the remote has not is kept.
+                // Commits of the deleted worktree that the remote does not have are kept.
                 HeadAt::Detached(_) => {
                     let kept = wip_ref(&format!("rewritten-{old}"))?;
-                    self.bytes(GitCommand::at(
-                        &repository,
-                        ["update-ref", "--no-deref", &kept, old],
-                    ))
-                    .await?;
+                    self.set_ref(&repository, &kept, old).await?;
                 }
             }
         }
         if old.as_deref() != Some(sha) {
             let old = old.unwrap_or_else(|| "0".repeat(sha.len()));
-            self.bytes(GitCommand::at(
-                &repository,
-                ["update-ref", "--no-deref", &name, sha, &old],
-            ))
-            .await?;
+            self.move_ref(&repository, &name, sha, &old).await?;
         }
         Ok(was_there)
     }
 }
 
-/// Removes what `git worktree add` leaves when it is killed: git itself writes `initializing` into the lock of a
-/// worktree until it is whole, and would refuse its place for good. A folder with anything in it is left alone.
+/// Removes what a killed `git worktree add` leaves behind.
+///
+/// Git writes `initializing` into the lock of a worktree until it is complete, and would refuse the
+/// path forever. A directory with anything in it is left alone.
 fn clear_unborn(project: &Project, path: &Path) -> Result<(), GitError> {
     while let Some(dir) = unborn(project, path)? {
         remove(&path.join(".git"))?;

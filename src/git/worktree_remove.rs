@@ -1,23 +1,24 @@
-//! Takes away a worktree that remand made, and never one with work in it.
+//! Removes a worktree that remand created, and never one with work in it.
 
 use std::path::Path;
 
-use super::command::{GitCommand, text};
+use super::command::GitCommand;
 use super::fs_nofollow::at;
 use super::lock::RepositoryLock;
 use super::{Git, GitError, HeadAt, Place, Project};
 
-/// Whether a worktree of ours can go.
+/// Result of checking whether one of remand's worktrees can be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sweep {
     Gone,
     Clean,
-    /// Why it stays.
+    /// Must be kept, with the reason.
     Stays(String),
 }
 
 impl Git {
-    /// Looks whether all that is in a worktree is in commits of its branch, or of the ref that keeps them.
+    /// Checks that everything in a worktree is committed on its branch, or on the ref that keeps
+    /// its commits.
     pub(crate) async fn sweepable(
         &self,
         project: &Project,
@@ -40,7 +41,7 @@ impl Git {
                 "another git is at work in it, or was killed there".into(),
             ));
         }
-        // A person's own branch is a person's.
+        // A person's branch is left to that person.
         if !head_at.fits(now.branch.as_deref()) {
             let found = now.branch.as_deref().unwrap_or("no branch");
             return Ok(Sweep::Stays(format!(
@@ -64,12 +65,8 @@ impl Git {
                 "there is work in it that is in no commit: {path}"
             )));
         }
-        // What was hidden from git is seen by nobody who asks for the status.
-        let hidden = text(
-            "ls-files",
-            self.bytes(GitCommand::at(&place, ["ls-files", "-v", "-z"]))
-                .await?,
-        )?;
+        // Files hidden from git do not appear in its status.
+        let hidden = self.text(GitCommand::at(&place, "ls-files -v -z")).await?;
         let is_hidden =
             |line: &&str| line.starts_with(|tag: char| tag == 'S' || tag.is_ascii_lowercase());
         if let Some(line) = hidden.split('\0').find(is_hidden) {
@@ -81,7 +78,7 @@ impl Git {
         Ok(Sweep::Clean)
     }
 
-    /// Removes a worktree that was found to be clean. Git looks once more itself and refuses one that is not.
+    /// Removes a worktree that was found to be clean. Git checks again and refuses one that is not.
     pub(crate) async fn remove_worktree(
         &self,
         project: &Project,
@@ -92,8 +89,7 @@ impl Git {
             .await?;
         let parent = path.parent().unwrap_or(path);
         let parent = parent.canonicalize().map_err(at("resolve", parent))?;
-        let call =
-            GitCommand::anywhere(&project.common_dir, ["worktree", "remove", "--"]).writes(&parent);
-        self.bytes(call.arg(path)).await.map(drop)
+        let call = GitCommand::anywhere(&project.common_dir, "worktree remove --").writes(&parent);
+        self.run(call.arg(path)).await
     }
 }

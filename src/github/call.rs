@@ -13,7 +13,7 @@ use super::{Github, GithubError};
 use crate::failpoint::crash_point;
 use crate::process::{self, ProcessError, Short, ShortOutput};
 
-/// Of one page: a hundred comments of the longest kind (65 536 characters) with their hunks fit.
+/// Maximum bytes of one page: a hundred comments of the maximum length (65,536 characters) with their hunks fit.
 pub(super) const CAP: usize = 32 * 1024 * 1024;
 
 /// A program file that is there and is no program.
@@ -50,10 +50,8 @@ impl Call {
         path: String,
         body: &impl Serialize,
     ) -> Result<Self, GithubError> {
-        let body = serde_json::to_vec(body).map_err(|error| GithubError::Broken {
-            path: path.clone(),
-            what: format!("it cannot be asked: {error}"),
-        })?;
+        let body = serde_json::to_vec(body)
+            .map_err(|error| GithubError::broken(&path, format!("it cannot be asked: {error}")))?;
         Ok(Self {
             method,
             path,
@@ -68,12 +66,13 @@ impl Call {
         self
     }
 
-    /// What is written, as the path ends.
+    /// Last part of the path, which names the kind of write.
     fn last_word(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The path is the last word, and none begins with a dash: each is made in this room from a constant start.
+    /// Arguments of gh. The path is the last one, and none starts with a dash: each is built here from a constant
+    /// prefix.
     fn words(&self) -> Vec<OsString> {
         let method = match self.method {
             Method::Get => "GET",
@@ -96,7 +95,7 @@ impl Call {
 }
 
 impl Github {
-    /// Until when the question that begins now must be answered.
+    /// Deadline of a request that starts now.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.shared.limit
     }
@@ -110,7 +109,7 @@ impl Github {
         if call.method != Method::Get {
             crash_point!("github.{}.after", call.last_word());
         }
-        // A refusal says it too.
+        // A refusal has the rate limit too.
         if let Some(rate) = split(&output.stdout).and_then(|(head, _)| head.rate()) {
             self.shared.rate.send_replace(Some(rate));
         }
@@ -174,12 +173,9 @@ impl Github {
     }
 }
 
-/// A body as what it must be. What is unknown in it is passed over; what is missing or of another kind is named.
+/// Parses a body. Unknown fields are ignored; missing ones and those of another type are named in the error.
 pub(super) fn read_body<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T, GithubError> {
-    let broken = |what: String| GithubError::Broken {
-        path: path.to_owned(),
-        what,
-    };
+    let broken = |what: String| GithubError::broken(path, what);
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let (place, why) = (error.path().to_string(), error.inner());

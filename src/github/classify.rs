@@ -1,4 +1,4 @@
-//! How the end of a call of gh is read: an answer, or which kind of trouble. Pure.
+//! Classifies the result of a `gh` call: a response, or a kind of error. Pure.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,34 +9,32 @@ use super::response::{Head, Reply, split};
 use crate::process::ShortOutput;
 use crate::sanitize;
 
-/// gh's own status for "log in first".
+/// Exit status of gh for "login required".
 const NEEDS_LOGIN: i32 = 4;
-/// gh's own status for "was cancelled".
+/// Exit status of gh for "cancelled".
 const CANCELLED: i32 = 2;
 
-/// What was asked, as far as it matters for reading the end.
+/// Properties of a request that are needed to classify its result.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) path: &'a str,
-    /// "Not modified" is an answer.
+    /// Set if "not modified" is a valid response.
     pub(super) is_conditional: bool,
 }
 
-/// The status of HTTP counts where there is one, whatever gh left with; an answer is good only if gh was content too.
-pub(super) fn classify(asked: Request<'_>, output: &ShortOutput) -> Result<Reply, GithubError> {
+/// Classifies the result of a call. The HTTP status decides if there is one, whatever the exit
+/// status of gh; but a successful response also requires that gh succeeded.
+pub(super) fn classify(request: Request<'_>, output: &ShortOutput) -> Result<Reply, GithubError> {
     let transient = |what: String| GithubError::Transient {
-        path: asked.path.to_owned(),
+        path: request.path.to_owned(),
         what,
     };
-    let broken = |what: String| GithubError::Broken {
-        path: asked.path.to_owned(),
-        what,
-    };
+    let broken = |what: String| GithubError::broken(request.path, what);
     let Some(exit) = output.status else {
         return Err(transient("gh was ended by a signal".to_owned()));
     };
     let Some((head, body)) = split(&output.stdout) else {
-        return Err(without_head(asked.path, exit, output));
+        return Err(without_head(request.path, exit, output));
     };
     match head.status {
         200..=299 if output.truncated && output.stdout.len() >= CAP => {
@@ -50,13 +48,14 @@ pub(super) fn classify(asked: Request<'_>, output: &ShortOutput) -> Result<Reply
             body: body.to_vec(),
             head,
         }),
-        304 if asked.is_conditional => Ok(Reply::Unchanged { head }),
+        304 if request.is_conditional => Ok(Reply::Unchanged { head }),
         304 => Err(broken("not modified, which was not asked".to_owned())),
-        _ => Err(failure(asked.path, &head, body)),
+        _ => Err(failure(request.path, &head, body)),
     }
 }
 
-/// gh has one exit status (1) for most troubles. What Go's HTTP client could not do is named by its verb and address.
+/// Classifies a result without an HTTP head. gh has one exit status (1) for most errors; failures
+/// of Go's HTTP client are recognized by their verb and address.
 fn without_head(path: &str, exit: i32, output: &ShortOutput) -> GithubError {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let what = said(&output.stderr);
@@ -73,10 +72,7 @@ fn without_head(path: &str, exit: i32, output: &ShortOutput) -> GithubError {
         .any(|start| line.starts_with(start))
     });
     match exit {
-        0 => GithubError::Broken {
-            path: path.to_owned(),
-            what: format!("no HTTP head in `{}`", said(&output.stdout)),
-        },
+        0 => GithubError::broken(path, format!("no HTTP head in `{}`", said(&output.stdout))),
         NEEDS_LOGIN => GithubError::LoggedOut,
         CANCELLED => GithubError::Transient {
             path: path.to_owned(),
@@ -86,10 +82,7 @@ fn without_head(path: &str, exit: i32, output: &ShortOutput) -> GithubError {
             path: path.to_owned(),
             what,
         },
-        _ => GithubError::Broken {
-            path: path.to_owned(),
-            what: format!("gh left with {exit}: {what}"),
-        },
+        _ => GithubError::broken(path, format!("gh left with {exit}: {what}")),
     }
 }
 
@@ -111,7 +104,7 @@ fn failure(path: &str, head: &Head, body: &[u8]) -> GithubError {
             path: path.to_owned(),
             what: format!("HTTP {status}: {message}"),
         },
-        // gh follows what it may: a write does not go to another address.
+        // gh follows the redirects that it may follow: a write is not sent to another address.
         status @ 300..=399 => GithubError::Refused {
             status,
             message: format!("the repository has another name now ({message})"),
@@ -129,7 +122,8 @@ fn is_limit(head: &Head, message: &str) -> bool {
         || message.contains("abuse detection")
 }
 
-/// A 403 that is about the account or its token. Others are about the thing: archived, locked, blocked.
+/// True for a 403 that concerns the account or its token. Others concern the object: archived,
+/// locked, blocked.
 fn is_about_rights(head: &Head, message: &str) -> bool {
     let message = message.to_lowercase();
     let words = [
@@ -146,7 +140,7 @@ fn is_about_rights(head: &Head, message: &str) -> bool {
         || words.iter().any(|word| message.contains(word))
 }
 
-/// Only classic tokens have scopes.
+/// True if a required scope is missing. Only classic tokens have scopes.
 fn lacks_scope(head: &Head) -> bool {
     let scopes = |name| {
         head.get(name).map(|text| {
@@ -165,13 +159,14 @@ fn lacks_scope(head: &Head) -> bool {
     accepted.peek().is_some() && !accepted.any(|scope| has.contains(&scope))
 }
 
-/// `required; url=https://github.com/orgs/acme/sso?authorization_request=…`
+/// Returns the URL from a header like `required;
+/// url=https://github.com/orgs/acme/sso?authorization_request=…`.
 fn sign_on(head: &Head) -> Option<String> {
     let (_, url) = head.get("x-github-sso")?.split_once("url=")?;
     url.starts_with("https://").then(|| sanitize::line(url))
 }
 
-/// The body of an error.
+/// Body of an error response.
 #[derive(Deserialize)]
 struct Complaint {
     message: String,
@@ -180,7 +175,7 @@ struct Complaint {
 }
 
 impl Complaint {
-    /// `Validation Failed: Line could not be resolved`
+    /// Formats an error body: `Validation Failed: Line could not be resolved`.
     fn read(body: &[u8]) -> Option<String> {
         let Self { message, errors } = serde_json::from_slice(body).ok()?;
         let details = match &errors {
@@ -193,7 +188,7 @@ impl Complaint {
         } else {
             format!(": {}", details.join("; "))
         };
-        Some(shown(&format!("{message}{details}")))
+        Some(printable(&format!("{message}{details}")))
     }
 }
 
@@ -205,7 +200,7 @@ fn detail(error: &Value) -> Option<String> {
     Some(format!("{} is {}", field("field")?, field("code")?))
 }
 
-/// The beginning of what a program or a proxy said, in one line.
+/// Returns the start of the output of a program or a proxy, on one line.
 pub(super) fn said(bytes: &[u8]) -> String {
     let start = bytes.get(..4_000).unwrap_or(bytes);
     let text = String::from_utf8_lossy(start);
@@ -217,11 +212,11 @@ pub(super) fn said(bytes: &[u8]) -> String {
     if lines.is_empty() {
         "nothing was said".to_owned()
     } else {
-        shown(&lines.join("; "))
+        printable(&lines.join("; "))
     }
 }
 
-fn shown(text: &str) -> String {
+fn printable(text: &str) -> String {
     let cut: String = text.chars().take(300).collect();
     sanitize::line(&cut)
 }

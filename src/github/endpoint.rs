@@ -1,8 +1,9 @@
-//! The parts of a path, checked: nothing from outside becomes an option, another path or a placeholder of gh.
+//! Validated parts of API paths: no outside text becomes an option, another path or a placeholder
+//! of gh.
 
 use super::GithubError;
 
-/// `repos/owner/name`. A name that cannot be one is of no repository.
+/// Returns `repos/owner/name`. An invalid name is reported as a repository that does not exist.
 pub(super) fn repository(repo: &str) -> Result<String, GithubError> {
     let is_one = repo
         .split_once('/')
@@ -10,11 +11,13 @@ pub(super) fn repository(repo: &str) -> Result<String, GithubError> {
     if is_one {
         Ok(format!("repos/{repo}"))
     } else {
-        Err(GithubError::NotFound { path: shown(repo) })
+        Err(GithubError::NotFound {
+            path: printable(repo),
+        })
     }
 }
 
-/// `repos/owner/name/pulls/7`, or the same with `issues`.
+/// Returns `repos/owner/name/pulls/7`, or the same with `issues`.
 pub(super) fn numbered(repo: &str, kind: &str, number: i64) -> Result<String, GithubError> {
     let path = format!("{}/{kind}/{number}", repository(repo)?);
     if number > 0 {
@@ -24,9 +27,9 @@ pub(super) fn numbered(repo: &str, kind: &str, number: i64) -> Result<String, Gi
     }
 }
 
-/// `repos/owner/name/git/commits/SHA`
+/// Returns `repos/owner/name/git/commits/SHA`.
 pub(super) fn commit(repo: &str, sha: &str) -> Result<String, GithubError> {
-    let path = format!("{}/git/commits/{}", repository(repo)?, shown(sha));
+    let path = format!("{}/git/commits/{}", repository(repo)?, printable(sha));
     let is_one = !sha.is_empty() && sha.chars().all(|c| c.is_ascii_hexdigit());
     if is_one {
         Ok(path)
@@ -35,7 +38,8 @@ pub(super) fn commit(repo: &str, sha: &str) -> Result<String, GithubError> {
     }
 }
 
-/// A login as one part of a path: those of bots end in `[bot]`. Nothing when it cannot be one.
+/// Escapes a login as one component of a path: those of bots end in `[bot]`. Returns `None` if it
+/// is not a valid login.
 pub(super) fn login(login: &str) -> Option<String> {
     let is_one = !login.is_empty() && login.len() <= 200 && !login.chars().all(|c| c == '.');
     is_one.then(|| login.bytes().map(encoded).collect())
@@ -53,7 +57,7 @@ fn is_owner(text: &str) -> bool {
     is_name(text) && !text.starts_with('.')
 }
 
-/// `.github` is the name of many a repository.
+/// True for a valid name. Many repositories are called `.github`.
 fn is_name(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     !text.is_empty()
@@ -63,7 +67,7 @@ fn is_name(text: &str) -> bool {
         && !text.chars().all(|c| c == '.')
 }
 
-fn shown(text: &str) -> String {
+fn printable(text: &str) -> String {
     text.chars()
         .take(200)
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })

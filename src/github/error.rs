@@ -1,4 +1,4 @@
-//! What can go wrong with GitHub, told apart by what a caller does next.
+//! GitHub errors, distinguished by what a caller does next.
 
 use crate::clock::Time;
 
@@ -6,37 +6,44 @@ use crate::clock::Time;
 pub(crate) enum GithubError {
     #[error("the program gh was not found or cannot be executed")]
     NoGh,
-    /// No request was sent.
+    /// Not logged in. No request was sent.
     #[error("gh is not logged in")]
     LoggedOut,
-    /// Until a person does something, everything or this repository stays closed to us.
+    /// Access is denied, to everything or to this repository, until a person acts.
     #[error("GitHub does not let gh's account do this: {message}{}", authorize(url.as_deref()))]
     Auth {
         message: String,
-        /// Where an organization's single sign-on is given.
+        /// URL for authorizing an organization's single sign-on.
         url: Option<String>,
     },
-    /// GitHub says the same of what may not be seen.
+    /// Not found, or not visible: GitHub does not distinguish the two.
     #[error("GitHub has no `{path}`, or gh's account may not see it")]
     NotFound { path: String },
     #[error("GitHub's rate limit is used up{}", until.map(|t| format!(" until {t}")).unwrap_or_default())]
     Limited {
-        /// None: GitHub did not say.
+        /// `None` if GitHub did not report it.
         until: Option<Time>,
     },
-    /// The same again will be refused again.
+    /// Refused. The same request would be refused again.
     #[error("GitHub refused this (HTTP {status}): {message}")]
     Refused { status: u16, message: String },
-    /// It may work later.
+    /// Failed in a way that may succeed later.
     #[error("GitHub could not be asked for `{path}`: {what}")]
     Transient { path: String, what: String },
-    /// An answer came, and it is not what GitHub says at this place.
+    /// A response that is not what GitHub documents for this path.
     #[error("the answer to `{path}` cannot be read: {what}")]
     Broken { path: String, what: String },
 }
 
 impl GithubError {
-    /// What a person can do about it.
+    pub(super) fn broken(path: &str, what: impl Into<String>) -> Self {
+        Self::Broken {
+            path: path.to_owned(),
+            what: what.into(),
+        }
+    }
+
+    /// Returns what a person can do about the error.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::NoGh => "install gh (https://cli.github.com), or name it in the setting `gh`",

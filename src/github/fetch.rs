@@ -1,5 +1,5 @@
-//! One fetch of all that is said on a pull request: its lists share a deadline, and pages survive a fetch that ran out of
-//! time, so that the next one goes on where it ended.
+//! Fetches all feedback on a pull request. Its lists share a deadline, and pages survive a fetch
+//! that timed out, so that the next one continues where it stopped.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +9,11 @@ use tokio::time::Instant;
 
 use super::Github;
 
-/// Bytes of the pages that are kept for the next try. What is more is asked for again.
+/// Maximum number of bytes of pages kept for the next attempt. Pages beyond that are requested
+/// again.
 const KEPT_BYTES: usize = 64 * 1024 * 1024;
 
-/// Pages that were read, by their paths.
+/// Pages that were read, by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeptPages(BTreeMap<String, KeptPage>);
 
@@ -20,18 +21,18 @@ pub(crate) struct KeptPages(BTreeMap<String, KeptPage>);
 pub(super) struct KeptPage {
     pub(super) etag: String,
     pub(super) leads_on: bool,
-    /// None: as it was when it was read before.
+    /// `None` if unchanged since it was read before.
     pub(super) body: Option<String>,
 }
 
-/// The deadline that several questions share, and the pages that need not be asked for.
+/// Deadline that several requests share, and the pages that need not be requested.
 pub(crate) struct Fetch {
     deadline: Instant,
     kept: KeptPages,
 }
 
 impl Github {
-    /// Begins a fetch that must be over after `limit`. `kept` are the pages of one that ran out of time.
+    /// Starts a fetch that must end within `limit`. `kept` has the pages of one that timed out.
     pub(crate) fn begin_fetch(limit: Duration, kept: KeptPages) -> Fetch {
         Fetch {
             deadline: Instant::now() + limit,
@@ -39,7 +40,7 @@ impl Github {
         }
     }
 
-    /// A fetch of one question.
+    /// Creates a fetch for a single request.
     pub(super) fn single_fetch(&self) -> Fetch {
         Fetch {
             deadline: self.deadline(),
@@ -49,12 +50,12 @@ impl Github {
 }
 
 impl Fetch {
-    /// Whether the time is over: then a failure is that of a slow forge.
+    /// True if the deadline has passed. A failure then means that the forge is slow.
     pub(crate) fn is_over(&self) -> bool {
         Instant::now() >= self.deadline
     }
 
-    /// The pages that were read, for the next try.
+    /// Returns the pages that were read, for the next attempt.
     pub(crate) fn into_kept(self) -> KeptPages {
         self.kept
     }

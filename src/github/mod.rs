@@ -1,13 +1,17 @@
-//! GitHub, asked through the `gh` program that the user is logged in with. It answers with values or with an error that
-//! says what to do next; it must never decide who is trusted, and it repeats nothing: whoever asked does, later.
+//! GitHub client, through the `gh` program that the user is logged in with.
 //!
-//! Only `gh api` with REST is used, the same on every version of gh. What an answer is worth is read from its HTTP head
-//! (`-i`) and not from the exit status alone: gh leaves with 1 on "not modified", and with 0 on a page that was cut.
-//! A read that fails anywhere returns nothing, never the first pages of a list. After a write that ends with
-//! [`GithubError::Transient`] or [`GithubError::Broken`] nobody knows whether it was done: look before doing it again.
+//! It returns values, or errors that determine what to do next. It must never decide who is
+//! trusted, and it never retries: the caller does, later.
 //!
-//! gh makes control characters harmless before we see them (`\u001b` arrives as `^[`, and versions differ in which), so
-//! a text is not to the byte what was written, and a `Content-Length` need not fit.
+//! Only `gh api` with REST is used, which is the same in every version of gh. The result of a call
+//! is read from the HTTP head (`-i`) and not from the exit status alone: gh exits with 1 on "not
+//! modified", and with 0 on a truncated page. A read that fails anywhere returns nothing, never the
+//! first pages of a list. After a write that ends with [`GithubError::Transient`] or
+//! [`GithubError::Broken`] it is unknown whether it was done: check before doing it again.
+//!
+//! gh replaces control characters before we see them (`\u001b` arrives as `^[`, and versions differ
+//! in which), so a text is not byte for byte what was written, and a `Content-Length` need not
+//! match.
 
 mod call;
 mod classify;
@@ -38,10 +42,10 @@ pub(crate) use error::GithubError;
 pub(crate) use fetch::{Fetch, KeptPages};
 pub(crate) use pagination::Marks;
 use read::KnownAccount;
-pub(crate) use read::{Account, Answer, KnownPull};
+pub(crate) use read::{Account, Answer};
 pub(crate) use write::{NewInline, NewReview, Posted, ReviewEvent};
 
-/// Set for every call: nothing may wait for a person, colour the answer or add to it.
+/// Variables set for every call: gh must not prompt, use colour or print anything else.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("GH_PROMPT_DISABLED", "1"),
     ("GH_NO_UPDATE_NOTIFIER", "1"),
@@ -54,13 +58,13 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("CLICOLOR", "0"),
 ];
 
-/// Stronger than the above, or writes the token and all traffic to stderr.
+/// Variables to remove: they override the above, or write the token and all traffic to stderr.
 const NOT_THESE: &[&str] = &["GH_DEBUG", "DEBUG", "GH_FORCE_TTY", "CLICOLOR_FORCE"];
 
-/// Of the limit: the moment that it ends at must exist.
+/// Maximum time limit of a call, so that its deadline can be represented.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How GitHub is asked. Clones share what was last seen of the rate, and who is logged in.
+/// GitHub client. Clones share the last known rate limit and the login.
 #[derive(Clone)]
 pub(crate) struct Github {
     shared: Arc<Shared>,
@@ -75,7 +79,7 @@ struct Shared {
     account: watch::Sender<Option<KnownAccount>>,
 }
 
-/// How much may still be asked until the count starts again.
+/// Remaining number of requests until the rate limit resets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     pub(crate) limit: u64,
@@ -84,9 +88,12 @@ pub(crate) struct Rate {
 }
 
 impl Github {
-    /// `argv` is the program and its leading words, `env` its complete environment, `limit` the time for one question
-    /// with all of its pages, `cwd` any folder that exists. A `GH_HOST` in `env` stays: then everything goes to that
-    /// host, which is what its owner wants on a GitHub Enterprise Server and nowhere else.
+    /// Creates a client.
+    ///
+    /// `argv` is the program and its leading arguments, `env` its complete environment, `limit` the
+    /// time for one request with all of its pages, `cwd` any existing directory. A `GH_HOST` in
+    /// `env` is kept: then all requests go to that host, which is what the owner of a GitHub
+    /// Enterprise Server wants, and nobody else.
     pub(crate) fn new(
         argv: Vec<String>,
         env: BTreeMap<String, String>,
@@ -116,7 +123,7 @@ impl Github {
         }
     }
 
-    /// The version of gh, as `2.102.0`.
+    /// Returns the version of gh, such as `2.102.0`.
     pub(crate) async fn version(&self) -> Result<String, GithubError> {
         let output = self.run(&["--version".into()], None, self.deadline()).await;
         let output = output.map_err(|error| self.not_run("--version", &error))?;
@@ -125,20 +132,17 @@ impl Github {
             .split_whitespace()
             .skip_while(|word| *word != "version")
             .nth(1);
-        let broken = || GithubError::Broken {
-            path: "--version".to_owned(),
-            what: classify::said(&output.stdout),
-        };
+        let broken = || GithubError::broken("--version", classify::said(&output.stdout));
         version.map(str::to_owned).ok_or_else(broken)
     }
 
-    /// The newest that an answer said.
+    /// Returns the rate limit from the latest response.
     pub(crate) fn rate(&self) -> Option<Rate> {
         *self.shared.rate.borrow()
     }
 }
 
-/// Without the environment: it may hold a token.
+/// Omits the environment, which may hold a token.
 impl fmt::Debug for Github {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Github")

@@ -1,5 +1,5 @@
-//! What GitHub's JSON looks like, as far as it is used, and how it becomes our words. A field that may be null must still
-//! be there, unless GitHub itself leaves it out at times.
+//! GitHub's JSON, as far as it is used, and its conversion to our types. A nullable field must
+//! still be present, unless GitHub itself sometimes omits it.
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -27,7 +27,7 @@ pub(super) struct PullJson {
     state: OpenOrClosed,
     #[serde(default)]
     draft: bool,
-    /// Only where one pull request is asked for.
+    /// Present only if a single pull request is requested.
     #[serde(default)]
     merged: bool,
     #[serde(deserialize_with = "there")]
@@ -54,7 +54,7 @@ struct Head {
     #[serde(rename = "ref")]
     name: String,
     sha: String,
-    /// Null when it was deleted.
+    /// Null if the repository was deleted.
     #[serde(deserialize_with = "there")]
     repo: Option<Repo>,
 }
@@ -82,7 +82,7 @@ struct Label {
     name: String,
 }
 
-/// A review that was handed in; none for a draft of ours, which nobody else sees.
+/// Submitted review; `None` for our own draft, which nobody else sees.
 #[derive(Deserialize)]
 #[serde(try_from = "ReviewJson")]
 pub(super) struct Review(pub(super) Option<Comment>);
@@ -113,7 +113,7 @@ pub(super) struct InlineJson {
     #[serde(deserialize_with = "there")]
     body: Option<String>,
     path: String,
-    /// Null when the lines are no longer in the diff.
+    /// Null if the lines are no longer in the diff.
     line: Option<i64>,
     original_line: Option<i64>,
     diff_hunk: Option<String>,
@@ -145,7 +145,7 @@ pub(super) struct IssueJson {
     body: Option<String>,
     #[serde(deserialize_with = "there")]
     user: Option<User>,
-    /// Only of a pull request.
+    /// Present only for a pull request.
     pull_request: Option<IgnoredAny>,
 }
 
@@ -168,12 +168,12 @@ struct Signature {
     date: Moment,
 }
 
-/// A time, kept as GitHub wrote it.
+/// Time, kept as GitHub wrote it.
 #[derive(Deserialize)]
 #[serde(try_from = "String")]
 struct Moment(String);
 
-/// Null is fine, nothing at all is not.
+/// Deserializes a field that may be null but must be present.
 fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -243,7 +243,7 @@ impl TryFrom<ReviewJson> for Review {
             hunk: None,
             review: None,
             in_reply_to: None,
-            // GitHub does not say when a review was edited.
+            // GitHub does not report when a review was edited.
             created_at: at.clone(),
             updated_at: at,
             url: json.html_url,
@@ -305,20 +305,22 @@ impl From<IssueJson> for Issue {
 }
 
 impl CommitJson {
-    /// When it was made, or made anew by a rebase: no later than it was pushed, where clocks are right.
+    /// Returns when the commit was made, or remade by a rebase: no later than it was pushed, if
+    /// clocks are right.
     pub(super) fn date(self) -> String {
         self.committer.date.0
     }
 }
 
 impl PermissionJson {
-    /// Of this account. The path names a login, and logins change hands.
+    /// Returns the permission of this account. The path contains a login, and a login can pass to
+    /// another account.
     pub(super) fn of(self, author: &Author) -> Permission {
         if self.user.is_none_or(|user| user.id != author.id) {
             return Permission::None;
         }
-        // Both are answers of the same forge. Where they differ, trusting the higher one would trust too much. A custom
-        // role says nothing about write access: then `permission` counts.
+        // Both values come from the same forge. If they differ, the higher one would grant too much
+        // trust. A custom role does not reveal write access, so `permission` decides.
         match self.role_name.and_then(|role| role.parse().ok()) {
             Some(role) => self.permission.lesser(role),
             None => self.permission,

@@ -1,4 +1,4 @@
-//! Lists, page by page, and what is remembered of pages so that those which did not change cost nothing.
+//! Lists, page by page, with the ETags that make unchanged pages free.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use super::{Github, GithubError};
 
 /// The most that GitHub gives at once.
 const FULL: usize = 100;
-/// Ten thousand entries. A list that is longer, or whose last page names another, is none.
+/// Ten thousand entries. A longer list, or one whose last page names another, is an error.
 const MOST_PAGES: usize = 100;
 
-/// What is known of pages, by their paths.
+/// ETags of pages, by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Marks(BTreeMap<String, Mark>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     pub(crate) etag: String,
-    /// How many entries are on the page.
+    /// Number of entries on the page.
     pub(crate) count: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pages<T> {
-    /// Of the pages that are new or changed. While a list moves, one entry may be on two of them.
+    /// Entries of new and changed pages. While a list moves, one entry may be on two of them.
     pub(crate) items: Vec<T>,
     /// All pages of this list, as of now.
     pub(crate) marks: Marks,
@@ -113,10 +113,8 @@ impl Github {
                 return Ok(pages);
             }
         }
-        Err(GithubError::Broken {
-            path: path.to_owned(),
-            what: format!("the list does not end in {MOST_PAGES} pages"),
-        })
+        let what = format!("the list does not end in {MOST_PAGES} pages");
+        Err(GithubError::broken(path, what))
     }
 }
 
@@ -128,10 +126,8 @@ fn to_keep(path: &str, reply: Reply, known_next: Option<&Mark>) -> Result<KeptPa
             body: None,
         }),
         Reply::New { head, body } => {
-            let body = String::from_utf8(body).map_err(|error| GithubError::Broken {
-                path: path.to_owned(),
-                what: error.to_string(),
-            })?;
+            let body = String::from_utf8(body)
+                .map_err(|error| GithubError::broken(path, error.to_string()))?;
             Ok(KeptPage {
                 etag: head.etag().unwrap_or_default(),
                 leads_on: head.has_next(),

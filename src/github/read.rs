@@ -1,7 +1,8 @@
-//! What is read: pull requests, what is said on them, and who may do what.
+//! Reads: pull requests, comments on them, and permissions.
 
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::call::{Call, read_body};
@@ -15,53 +16,35 @@ use super::{Github, GithubError, endpoint};
 use crate::clock::Time;
 use crate::pull_request::{Author, Comment, Issue, Permission, Pull};
 
-/// What a question with an etag was answered with.
+/// Response to a request with an ETag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer<T> {
     New { value: T, etag: Option<String> },
     Unchanged,
 }
 
-/// What is known of a pull request and of each of its lists.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct KnownPull<'a> {
-    pub(crate) etag: Option<&'a str>,
-    pub(crate) reviews: Marks,
-    pub(crate) review_comments: Marks,
-    pub(crate) issue_comments: Marks,
-}
-
-/// A pull request with all that is said on it and is new.
-#[derive(Debug, Clone)]
-pub(crate) struct Feedback {
-    pub(crate) pull: Answer<Pull>,
-    pub(crate) reviews: Pages<Comment>,
-    pub(crate) review_comments: Pages<Comment>,
-    pub(crate) issue_comments: Pages<Comment>,
-}
-
-/// Who is logged in.
+/// The account that gh is logged in with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) author: Author,
-    /// What a classic token may do. None: of other tokens GitHub does not tell.
+    /// Scopes of a classic token. None: GitHub does not report them for other tokens.
     pub(crate) scopes: Option<Vec<String>>,
     /// GitHub's own time.
     pub(crate) at: Option<Time>,
 }
 
-/// Who was logged in at a moment. None: GitHub did not say, as for the token of an app.
+/// The account that was logged in at a given time. None: GitHub did not report it, as for the token of an app.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownAccount {
     id: Option<i64>,
     asked_at: Instant,
 }
 
-/// How long an account is taken for the one that is logged in: people switch between accounts.
+/// Time for which the account is cached: people switch between accounts.
 const ACCOUNT_HOLDS: Duration = Duration::from_secs(15 * 60);
 
 impl Github {
-    /// Whether gh is logged in with this account; false when that cannot be known. GitHub is asked once in a while.
+    /// True if gh is logged in with this account; false if that is unknown. The answer of GitHub is cached.
     pub(crate) async fn is_logged_in_as(&self, id: i64) -> Result<bool, GithubError> {
         let known = *self.shared.account.borrow();
         if let Some(known) = known.filter(|known| known.asked_at.elapsed() < ACCOUNT_HOLDS) {
@@ -81,26 +64,17 @@ impl Github {
         Ok(me == Some(id))
     }
 
-    /// The account that gh is logged in with, and what its answer tells besides.
+    /// The account that gh is logged in with, and further facts from the response.
     pub(crate) async fn me(&self) -> Result<Account, GithubError> {
         let path = "user";
-        match self
-            .ask(&Call::get(path.to_owned()), self.deadline())
-            .await?
-        {
-            Reply::New { head, body } => {
-                let author = read_body::<User>(path, &body)?.into();
-                Ok(Account {
-                    author,
-                    scopes: head.scopes(),
-                    at: head.date(),
-                })
-            }
-            Reply::Unchanged { .. } => Err(GithubError::Broken {
-                path: path.to_owned(),
-                what: "not modified".to_owned(),
-            }),
-        }
+        let call = Call::get(path.to_owned());
+        let reply = self.ask(&call, self.deadline()).await?;
+        let (head, body) = reply.new_answer(path)?;
+        Ok(Account {
+            author: read_body::<User>(path, &body)?.into(),
+            scopes: head.scopes(),
+            at: head.date(),
+        })
     }
 
     pub(crate) async fn pull(
@@ -112,7 +86,7 @@ impl Github {
         self.pull_in(&self.single_fetch(), repo, number, etag).await
     }
 
-    async fn pull_in(
+    pub(crate) async fn pull_in(
         &self,
         fetch: &Fetch,
         repo: &str,
@@ -120,22 +94,7 @@ impl Github {
         etag: Option<&str>,
     ) -> Result<Answer<Pull>, GithubError> {
         let path = endpoint::numbered(repo, "pulls", number)?;
-        match self
-            .ask(
-                &Call::get(path.clone()).unless(etag),
-                fetch.deadline().min(self.deadline()),
-            )
-            .await?
-        {
-            Reply::Unchanged { .. } => Ok(Answer::Unchanged),
-            Reply::New { head, body } => {
-                let json: PullJson = read_body(&path, &body)?;
-                Ok(Answer::New {
-                    value: json.into(),
-                    etag: head.etag(),
-                })
-            }
-        }
+        self.read_unless::<PullJson, _>(fetch, &path, etag).await
     }
 
     pub(crate) async fn open_pulls(
@@ -161,7 +120,7 @@ impl Github {
             .await
     }
 
-    async fn reviews_in(
+    pub(crate) async fn reviews_in(
         &self,
         fetch: &mut Fetch,
         repo: &str,
@@ -186,7 +145,7 @@ impl Github {
             .await
     }
 
-    async fn review_comments_in(
+    pub(crate) async fn review_comments_in(
         &self,
         fetch: &mut Fetch,
         repo: &str,
@@ -211,7 +170,7 @@ impl Github {
             .await
     }
 
-    async fn issue_comments_in(
+    pub(crate) async fn issue_comments_in(
         &self,
         fetch: &mut Fetch,
         repo: &str,
@@ -234,50 +193,11 @@ impl Github {
         etag: Option<&str>,
     ) -> Result<Answer<Issue>, GithubError> {
         let path = endpoint::numbered(repo, "issues", number)?;
-        match self
-            .ask(
-                &Call::get(path.clone()).unless(etag),
-                fetch.deadline().min(self.deadline()),
-            )
-            .await?
-        {
-            Reply::Unchanged { .. } => Ok(Answer::Unchanged),
-            Reply::New { head, body } => {
-                let json: IssueJson = read_body(&path, &body)?;
-                Ok(Answer::New {
-                    value: json.into(),
-                    etag: head.etag(),
-                })
-            }
-        }
+        self.read_unless::<IssueJson, _>(fetch, &path, etag).await
     }
 
-    /// The pull request and all its lists, within the time of one fetch. Reviews come before their comments: the comments of
-    /// a review that is there are there too.
-    pub(crate) async fn feedback(
-        &self,
-        fetch: &mut Fetch,
-        repo: &str,
-        number: i64,
-        known: &KnownPull<'_>,
-    ) -> Result<Feedback, GithubError> {
-        let pull = self.pull_in(fetch, repo, number, known.etag).await?;
-        let reviews = self.reviews_in(fetch, repo, number, &known.reviews).await?;
-        let review_comments = self
-            .review_comments_in(fetch, repo, number, &known.review_comments)
-            .await?;
-        let issue_comments = self
-            .issue_comments_in(fetch, repo, number, &known.issue_comments)
-            .await?;
-        Ok(Feedback {
-            pull,
-            reviews,
-            review_comments,
-            issue_comments,
-        })
-    }
-
-    /// What this account may do to a repository: nothing, when its name is another's by now or GitHub knows of none.
+    /// Returns an account's permission for a repository: none if its name now belongs to another account, or if GitHub
+    /// knows of none.
     pub(crate) async fn permission(
         &self,
         repo: &str,
@@ -310,13 +230,26 @@ impl Github {
         }
     }
 
-    async fn read<T: serde::de::DeserializeOwned>(&self, path: String) -> Result<T, GithubError> {
+    async fn read<T: DeserializeOwned>(&self, path: String) -> Result<T, GithubError> {
         let call = Call::get(path.clone());
-        match self.ask(&call, self.deadline()).await? {
-            Reply::New { body, .. } => read_body(&path, &body),
-            Reply::Unchanged { .. } => Err(GithubError::Broken {
-                path,
-                what: "not modified".to_owned(),
+        let reply = self.ask(&call, self.deadline()).await?;
+        read_body(&path, &reply.new_answer(&path)?.1)
+    }
+
+    /// Reads a path unless it still has the ETag, within the time of a fetch.
+    async fn read_unless<J: DeserializeOwned + Into<T>, T>(
+        &self,
+        fetch: &Fetch,
+        path: &str,
+        etag: Option<&str>,
+    ) -> Result<Answer<T>, GithubError> {
+        let call = Call::get(path.to_owned()).unless(etag);
+        let deadline = fetch.deadline().min(self.deadline());
+        match self.ask(&call, deadline).await? {
+            Reply::Unchanged { .. } => Ok(Answer::Unchanged),
+            Reply::New { head, body } => Ok(Answer::New {
+                value: read_body::<J>(path, &body)?.into(),
+                etag: head.etag(),
             }),
         }
     }

@@ -1,36 +1,46 @@
-//! What `gh api -i` prints: a status line, headers, an empty line, and the body as it came.
+//! Parses the output of `gh api -i`: a status line, headers, an empty line, and the unchanged body.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::DateTime;
 
-use super::Rate;
+use super::{GithubError, Rate};
 use crate::clock::Time;
 
-/// The head of an answer.
+/// Head of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
-    /// By their names in lower case.
+    /// Header values by lower-case name.
     headers: BTreeMap<String, String>,
 }
 
-/// What a question that did not fail was answered with.
+/// Successful response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reply {
     New {
         head: Head,
         body: Vec<u8>,
     },
-    /// What we have is what there is.
+    /// The data has not changed since the last request.
     Unchanged {
         head: Head,
     },
 }
 
-/// The head and the body; nothing when the head is not there as a whole. gh ends the status line with LF and the headers
-/// with CRLF.
+impl Reply {
+    /// Returns the response to an unconditional request, which must have a body.
+    pub(super) fn new_answer(self, path: &str) -> Result<(Head, Vec<u8>), GithubError> {
+        match self {
+            Self::New { head, body } => Ok((head, body)),
+            Self::Unchanged { .. } => Err(GithubError::broken(path, "not modified")),
+        }
+    }
+}
+
+/// Splits output into head and body; `None` if the head is incomplete. gh ends the status line with
+/// LF and the headers with CRLF.
 pub(super) fn split(stdout: &[u8]) -> Option<(Head, &[u8])> {
     let (first, mut rest) = line(stdout)?;
     let status = read_status(&first)?;
@@ -61,7 +71,7 @@ impl Head {
             .map(str::to_owned)
     }
 
-    /// `Link: <…page=2>; rel="next", <…page=5>; rel="last"`
+    /// True if there is a next page: `Link: <…page=2>; rel="next", <…page=5>; rel="last"`.
     pub(super) fn has_next(&self) -> bool {
         let links = self.get("link").unwrap_or_default();
         links.split(',').any(|link| {
@@ -71,7 +81,7 @@ impl Head {
         })
     }
 
-    /// Of the ordinary questions: search and others are counted apart.
+    /// Returns the rate limit of ordinary requests. Search and others are counted separately.
     pub(super) fn rate(&self) -> Option<Rate> {
         if self
             .get("x-ratelimit-resource")
@@ -86,7 +96,7 @@ impl Head {
         })
     }
 
-    /// Of a classic token, which may have none at all.
+    /// Returns the scopes of a classic token, which may have none at all.
     pub(super) fn scopes(&self) -> Option<Vec<String>> {
         let scopes = self
             .get("x-oauth-scopes")?
@@ -104,7 +114,8 @@ impl Head {
         self.number("remaining") == Some(0)
     }
 
-    /// When to come back. `Retry-After` counts from the answer's own `Date`: our clock may be another.
+    /// Returns when to retry. `Retry-After` counts from the `Date` of the response, since our clock
+    /// may differ.
     pub(super) fn retry_at(&self) -> Option<Time> {
         let after = self.get("retry-after").and_then(|text| match text.parse() {
             Ok(seconds) => Some(self.date()?.plus(Duration::from_secs(seconds))),
@@ -123,12 +134,12 @@ impl Head {
     }
 }
 
-/// It goes back to gh as an argument.
+/// True for a valid ETag, which is passed back to gh as an argument.
 pub(super) fn is_etag(text: &str) -> bool {
     !text.is_empty() && text.len() <= 200 && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// `HTTP/2.0 200 OK`
+/// Parses a status line: `HTTP/2.0 200 OK`.
 fn read_status(line: &str) -> Option<u16> {
     let mut words = line.strip_prefix("HTTP/")?.split(' ');
     let code = words.nth(1)?;
@@ -137,7 +148,7 @@ fn read_status(line: &str) -> Option<u16> {
         .filter(|status| code.len() == 3 && (100..600).contains(status))
 }
 
-/// `Mon, 16 Nov 2026 02:29:53 GMT`
+/// Parses a date: `Mon, 16 Nov 2026 02:29:53 GMT`.
 fn date(text: &str) -> Option<Time> {
     DateTime::parse_from_rfc2822(text)
         .ok()

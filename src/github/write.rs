@@ -1,12 +1,12 @@
-//! What is written: reviews, comments, and requests to look again. Nothing here looks whether it is there already.
+//! Writes to GitHub: reviews, comments and review requests. Nothing here checks for an existing
+//! one.
 
 use serde::{Deserialize, Serialize};
 
 use super::call::{Call, Method, read_body};
-use super::response::Reply;
 use super::{Github, GithubError, endpoint};
 
-/// Something of ours that is on GitHub now.
+/// Object that was posted on GitHub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Posted {
     pub(crate) id: i64,
@@ -15,7 +15,7 @@ pub(crate) struct Posted {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NewReview {
-    /// The commit that was reviewed.
+    /// Reviewed commit.
     pub(crate) commit: String,
     pub(crate) body: String,
     pub(crate) event: ReviewEvent,
@@ -25,12 +25,12 @@ pub(crate) struct NewReview {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) enum ReviewEvent {
-    /// GitHub refuses it on a pull request of the same account.
+    /// GitHub refuses this on a pull request of the same account.
     RequestChanges,
     Comment,
 }
 
-/// A comment at a line of the new text, which must be in the diff.
+/// Comment on a line of the new text, which must be in the diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NewInline {
     pub(crate) path: String,
@@ -76,7 +76,7 @@ struct PostedJson {
     html_url: String,
 }
 
-/// A pull request, as far as to know that it is one.
+/// The part of a pull request that identifies it as one.
 #[derive(Deserialize)]
 struct Numbered {
     #[serde(rename = "number")]
@@ -91,21 +91,16 @@ impl Github {
         review: &NewReview,
     ) -> Result<Posted, GithubError> {
         let path = format!("{}/reviews", endpoint::numbered(repo, "pulls", number)?);
-        let comments = review.comments.iter().map(InlineBody::from).collect();
-        let (commit_id, body, event) = (&review.commit, &review.body, review.event);
-        self.post(
-            path,
-            &ReviewBody {
-                commit_id,
-                body,
-                event,
-                comments,
-            },
-        )
-        .await
+        let body = ReviewBody {
+            commit_id: &review.commit,
+            body: &review.body,
+            event: review.event,
+            comments: review.comments.iter().map(InlineBody::from).collect(),
+        };
+        self.post(path, &body).await
     }
 
-    /// Under the pull request.
+    /// Posts a comment on the pull request.
     pub(crate) async fn post_comment(
         &self,
         repo: &str,
@@ -116,7 +111,7 @@ impl Github {
         self.post(path, &CommentBody { body }).await
     }
 
-    /// To a comment at a line.
+    /// Replies to an inline comment.
     pub(crate) async fn reply(
         &self,
         repo: &str,
@@ -146,7 +141,7 @@ impl Github {
             .map(drop)
     }
 
-    /// A review of ours that no longer holds.
+    /// Dismisses an outdated review of ours.
     pub(crate) async fn dismiss(
         &self,
         repo: &str,
@@ -158,16 +153,13 @@ impl Github {
             "{}/reviews/{review_id}/dismissals",
             endpoint::numbered(repo, "pulls", number)?
         );
-        self.write::<PostedJson>(
-            Method::Put,
-            path,
-            &DismissalBody {
-                message,
-                event: "DISMISS",
-            },
-        )
-        .await
-        .map(drop)
+        let body = DismissalBody {
+            message,
+            event: "DISMISS",
+        };
+        self.write::<PostedJson>(Method::Put, path, &body)
+            .await
+            .map(drop)
     }
 
     async fn post(&self, path: String, body: &impl Serialize) -> Result<Posted, GithubError> {
@@ -175,8 +167,10 @@ impl Github {
         Ok(Posted { id, url: html_url })
     }
 
-    /// gh follows a 301, and then its write has become a read of what is at that place. Such an answer is not taken for
-    /// done, since it is not of the kind that is expected here.
+    /// Sends a write request and reads its response.
+    ///
+    /// gh follows a 301, which turns the write into a read of the new location. Such a response
+    /// does not count as done, since it is not of the kind expected here.
     async fn write<T: serde::de::DeserializeOwned>(
         &self,
         method: Method,
@@ -184,13 +178,8 @@ impl Github {
         body: &impl Serialize,
     ) -> Result<T, GithubError> {
         let call = Call::write(method, path.clone(), body)?;
-        match self.ask(&call, self.deadline()).await? {
-            Reply::New { body, .. } => read_body(&path, &body),
-            Reply::Unchanged { .. } => Err(GithubError::Broken {
-                path,
-                what: "not modified".to_owned(),
-            }),
-        }
+        let reply = self.ask(&call, self.deadline()).await?;
+        read_body(&path, &reply.new_answer(&path)?.1)
     }
 }
 

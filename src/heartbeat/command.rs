@@ -1,5 +1,6 @@
-//! Evaluators that are somebody's own program. Each looks, is run and is written down by itself: the program runs outside
-//! any transaction, and what it proposed, its events and its cursor commit together. It must not keep another one waiting.
+//! Evaluators that are the user's own programs. Each has its own loop and must not delay another
+//! one: the program runs outside any transaction, and its proposals, events and cursor commit
+//! together.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,21 +24,21 @@ use crate::evaluator::definition::{Command, Need};
 use crate::evaluator::{Config, Definition};
 use crate::failpoint::crash_point;
 use crate::process::{self, ProcessError, Short};
-use crate::proposal::Proposal;
 use crate::{sanitize, secret_scan};
 
-/// Between two passes of one evaluator: two of them that answer each other must not spin.
+/// Pause between two passes of one evaluator: two that react to each other must not spin.
 const BREATH: Duration = Duration::from_secs(1);
 
-/// Lines that are told one by one; more of them in one pass say nothing more.
+/// Maximum number of lines that one pass reports individually.
 const MOST_UNREAD: usize = 20;
 
-/// What programs are run with.
+/// Parameters for running programs.
 #[derive(Debug, Clone)]
 pub(crate) struct Kit {
-    /// Closed, and without secrets.
+    /// Closed environment, without secrets.
     pub(crate) env: BTreeMap<String, String>,
-    /// What the programs of this blackboard carry in their environment, before who started them.
+    /// Mark in the environment of the programs of this blackboard, followed by the process that
+    /// started them.
     pub(crate) mark: String,
     /// This process.
     pub(crate) holder: String,
@@ -45,19 +46,19 @@ pub(crate) struct Kit {
     pub(crate) backoff_max: Duration,
 }
 
-/// What an evaluator is shown, and how far it will have looked then.
+/// Input of an evaluator, and its cursor after that input.
 pub(crate) struct View {
     snapshot: Snapshot,
     cursor: i64,
 }
 
-/// What a program came to: its lines, or why nothing of it is used.
+/// Result of a program: its lines, or the reason why none are used.
 pub(crate) type Printed = std::result::Result<Vec<Line>, String>;
 
-/// Whether it has something to look at.
+/// True if the evaluator has something to look at.
 pub(crate) fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
     let name = &definition.name;
-    // Whatever it found could not be begun, and its program is a start like any other.
+    // No result could be started, and running the program would be a start too.
     if bb::is_all_stopped(conn)? {
         return Ok(false);
     }
@@ -79,7 +80,7 @@ pub(crate) fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<
     Ok(false)
 }
 
-/// What it is shown now.
+/// Returns the evaluator's current input.
 pub(crate) fn look(conn: &Conn, definition: &Definition, now: Time) -> Result<View> {
     let after = bb::looks_after(conn, &definition.name)?;
     let mut events = bb::shown_events(conn, &definition.on, after, MOST_EVENTS + 1)?;
@@ -139,7 +140,7 @@ pub(crate) fn look(conn: &Conn, definition: &Definition, now: Time) -> Result<Vi
     Ok(View { snapshot, cursor })
 }
 
-/// Runs the program on what it is shown. Whatever goes wrong with it is told, and is nobody else's trouble.
+/// Runs the program on its input. An error of the program is reported and affects nothing else.
 pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
     let mut stdin = serde_json::to_vec(&view.snapshot).map_err(|error| sanitize::chain(&error))?;
     stdin.push(b'\n');
@@ -215,7 +216,7 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
     read(&output.stdout).map_err(|flood| flood.to_string())
 }
 
-/// Writes down what came of a pass: its proposals, or its trouble, and when it looks again.
+/// Records the result of a pass: its proposals or its error, and the time of the next one.
 pub(crate) fn settle(
     conn: &Conn,
     definition: &Definition,
@@ -240,12 +241,7 @@ pub(crate) fn settle(
     for line in lines {
         match line {
             Line::Asked(asked) => {
-                done.applied += usize::from(bb::apply_proposal(
-                    conn,
-                    name,
-                    &Proposal::Asked(asked.clone()),
-                    now,
-                )?);
+                done.applied += usize::from(bb::apply_request(conn, name, asked, now)?);
             }
             Line::Unread(line) if unread < MOST_UNREAD => {
                 unread += 1;
@@ -269,7 +265,7 @@ pub(crate) fn settle(
 }
 
 impl Kit {
-    /// Ends the programs of those who were killed, and with them the limit that they had set.
+    /// Ends the programs of killed processes, which can no longer enforce their time limit.
     pub(crate) async fn end_left(&self) {
         match process::end_left(&self.mark).await {
             Ok(0) => {}
@@ -293,7 +289,7 @@ impl Kit {
     }
 }
 
-/// One pass if it is due; nothing when it is not.
+/// Runs one pass if it is due.
 async fn pass(db: &Db, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Result<Option<Beat>> {
     let Config::Command(command) = &definition.config else {
         return Ok(None);
@@ -326,7 +322,7 @@ async fn pass(db: &Db, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Result<O
     Ok(Some(done))
 }
 
-/// The loops of all command evaluators. `after` wakes whoever looks at what they proposed.
+/// Loops of all command evaluators. `after` wakes the readers of their proposals.
 pub(crate) struct Commands {
     pub(crate) db: Db,
     pub(crate) definitions: Arc<[Definition]>,
@@ -372,7 +368,7 @@ impl Commands {
     }
 }
 
-/// The loop of one of them.
+/// Runs the loop of one evaluator.
 async fn run(
     definition: Arc<Definition>,
     (db, kit, after): (Db, Arc<Kit>, Arc<Notify>),
@@ -380,7 +376,7 @@ async fn run(
     stop: CancellationToken,
 ) {
     loop {
-        // Dropped when it is to stop: its program is killed then, and nothing of the pass is written.
+        // Dropped on stop: its program is killed then, and nothing of the pass is written.
         let done = tokio::select! {
             done = pass(&db, &definition, &kit) => done,
             () = stop.cancelled() => return,
@@ -407,7 +403,7 @@ async fn run(
     }
 }
 
-/// How long nothing can become due by itself.
+/// Returns the time until something can become due by itself.
 async fn next_look(db: &Db, definition: &Arc<Definition>) -> Duration {
     let looked = Arc::clone(definition);
     let next = db.read(move |conn| {
@@ -419,7 +415,7 @@ async fn next_look(db: &Db, definition: &Arc<Definition>) -> Duration {
         .clamp(Duration::from_millis(20), LOOK_AGAIN)
 }
 
-/// One pass of each that is due, side by side.
+/// Runs one pass of each evaluator that is due, concurrently.
 pub(crate) async fn all_once(
     db: &Db,
     definitions: &[Definition],

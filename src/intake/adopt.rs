@@ -1,4 +1,4 @@
-//! Taking over a pull request that exists: who asked for it by name and what a project's rules found go the same way.
+//! Adoption of an existing pull request: requests by name and matches of a project's rules take the same path.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,34 +18,34 @@ use crate::sanitize;
 /// Longer titles are cut.
 const TITLE: usize = 200;
 
-/// A pull request that somebody wants taken over.
+/// A request to adopt a pull request.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     pub(crate) project: Project,
     pub(crate) number: i64,
     pub(crate) by: AdoptedBy,
     pub(crate) actor: String,
-    /// As it was just listed; none: it is asked for.
+    /// The pull request as just listed; if none, it is fetched.
     pub(crate) seen: Option<Pull>,
-    /// None: the one that is on its branch, or one of remand's own.
+    /// None: the worktree on its branch, or a managed one.
     pub(crate) worktree: Option<PathBuf>,
-    /// None: as the rules say.
+    /// None: decided by the rules.
     pub(crate) max_fix_cycles: Option<i64>,
-    /// None: its own.
+    /// None: the base of the pull request.
     pub(crate) title: Option<String>,
-    /// None: as its project is.
+    /// None: the setting of its project.
     pub(crate) shadow: Option<bool>,
 }
 
-/// What it became.
+/// Result of an adoption.
 #[derive(Debug, Clone)]
 pub(crate) struct Adopted {
     pub(crate) change: Change,
-    /// It was not watched before.
+    /// Set if it was not watched before.
     pub(crate) is_new: bool,
 }
 
-/// Why a pull request can't be taken over, whoever asks.
+/// Reason why a pull request cannot be adopted, independent of who requests it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("it is {0} already")]
@@ -93,7 +93,7 @@ pub(super) fn refusal(pull: &Pull, project: &Project) -> Option<Refusal> {
 }
 
 impl Intake {
-    /// Takes a pull request over; one that is watched already stays as it is, and the forge is not asked.
+    /// Adopts a pull request; one that is already watched stays unchanged, and the forge is not asked.
     pub(crate) async fn adopt(&self, ask: &Ask) -> Result<Adopted, IntakeError> {
         let project = &ask.project;
         let (id, number) = (project.project_id.clone(), ask.number);
@@ -177,7 +177,8 @@ impl Intake {
         }
     }
 
-    /// One that a person who may write has approved as it is, and to which nobody says no, needs no review of ours.
+    /// A pull request that a person with write permission has approved at this head, without any objection, needs no
+    /// review by remand.
     async fn entry_state(&self, repo: &str, pull: &Pull) -> Result<State, IntakeError> {
         let reviews = self
             .github
@@ -213,8 +214,8 @@ impl Intake {
     }
 }
 
-/// The last word of each author, where it is about this head. Comments take nothing back, and what a remand wrote with his
-/// account is not his word.
+/// The latest verdict of each author on this head. Comments do not withdraw a verdict, and posts that remand made with
+/// an author's account do not count.
 pub(super) fn standing<'a>(reviews: &'a [Comment], head: &str) -> Vec<(&'a Author, ReviewState)> {
     let mut last: BTreeMap<i64, (&Author, ReviewState, bool)> = BTreeMap::new();
     for review in reviews

@@ -1,5 +1,5 @@
-//! The look for pull requests that a project's rules take. Every open one is written down with the reason why it is not
-//! taken over, if it is not; those that fit are, oldest first.
+//! Discovery of pull requests that match a project's rules. Every open one is stored with the reason if it is not
+//! adopted; matching ones are adopted, oldest first.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,15 @@ use crate::github::{GithubError, Marks};
 use crate::pull_request::{Pull, PullRow, PullState};
 use crate::sanitize;
 
-/// Why a pull request is not taken over.
+/// Reason why a pull request is not adopted.
 struct PassedOver {
     reason: String,
-    /// The rules wanted it: somebody may wait for it, and is told.
+    /// The rules accepted it: somebody may be waiting for it and is informed.
     was_wanted: bool,
 }
 
 impl Intake {
-    /// The projects that look for pull requests, and whose time has come.
+    /// Projects with discovery rules that are due.
     pub(super) async fn looking(&self) -> bb::Result<Vec<Project>> {
         let all = self
             .db
@@ -52,7 +52,7 @@ impl Intake {
                     looking.push(project);
                 }
             } else if row.next_read.is_some() {
-                // It looked before its settings were changed.
+                // It was checked before its settings changed.
                 self.db
                     .write("end_discovery", move |conn| {
                         bb::end_discovery(conn, &project.project_id)
@@ -92,7 +92,7 @@ impl Intake {
                         (Some(self.not_had(project, &error).await?), None)
                     }
                     Err(IntakeError::Board(error)) if error.is_everywhere() => return Err(error),
-                    // What can't be written of one project is no reason to leave out those after it.
+                    // An error that concerns one project must not skip those after it.
                     Err(error) => (Some(self.not_kept(project, &error)), None),
                 }
             }
@@ -122,10 +122,9 @@ impl Intake {
     }
 
     async fn not_had(&self, project: &Project, error: &GithubError) -> bb::Result<ReadFailure> {
-        let id = project.project_id.clone();
         let failures = self
             .db
-            .read(move |conn| bb::discovery(conn, &id))
+            .read_of(&project.project_id, bb::discovery)
             .await?
             .failures;
         let backoff = (self.settings.backoff_first, self.settings.backoff_max);
@@ -135,8 +134,8 @@ impl Intake {
         Ok(trouble)
     }
 
-    /// The marks of the list when nothing on it is left to do: as long as it and the rules stay as they are, the next
-    /// look costs nothing of the forge's budget and changes nothing.
+    /// Marks of the list when nothing on it is left to do: as long as the list and the rules stay the same, the next
+    /// check uses none of the rate limit and changes nothing.
     async fn discover(
         &self,
         project: &Project,
@@ -144,10 +143,9 @@ impl Intake {
         passed: &mut Passed,
     ) -> Result<Option<Value>, IntakeError> {
         let repo = project.repo.clone().unwrap_or_default();
-        let id = project.project_id.clone();
         let known = self
             .db
-            .read(move |conn| bb::discovery(conn, &id))
+            .read_of(&project.project_id, bb::discovery)
             .await?
             .marks;
         let settled = |marks: &Marks| json!({ "rules": rules, "project": project, "pages": marks });
@@ -160,9 +158,9 @@ impl Intake {
                 return Ok(known);
             }
         }
-        // What a page says depends on the others: a list that has changed is read whole.
+        // The content of a page depends on the others: a list that has changed is read completely.
         let listed = self.github.open_pulls(&repo, &Marks::default()).await?;
-        // A list that moves while it is read may have one twice.
+        // A list that changes while it is read may contain an entry twice.
         let pulls: BTreeMap<i64, Pull> = listed
             .items
             .into_iter()
@@ -205,10 +203,9 @@ impl Intake {
         rules: &Discover,
         pull: &Pull,
     ) -> Result<bool, IntakeError> {
-        let id = project.project_id.clone();
         let open = self
             .db
-            .read(move |conn| bb::open_adoptions(conn, &id))
+            .read_of(&project.project_id, bb::open_adoptions)
             .await?;
         if usize::try_from(open).is_ok_and(|open| open >= rules.max_open) {
             let what = format!("{open} are open already (max_open)");
@@ -242,7 +239,7 @@ impl Intake {
     }
 }
 
-/// Writes all open ones down; those that the rules take come back, oldest first.
+/// Stores all open pull requests and returns those that match the rules, oldest first.
 fn see_all(
     conn: &Conn,
     project: &Project,
@@ -274,7 +271,7 @@ fn see_all(
             })
         });
         let is_fitting = why.is_none();
-        // What fits keeps its reason until it is taken over or there is another.
+        // A matching one keeps its reason until it is adopted or gets another reason.
         if !is_fitting {
             see(conn, project, pull, why.as_ref(), now)?;
         } else {
@@ -286,7 +283,7 @@ fn see_all(
     Ok(fitting)
 }
 
-/// One that was taken over is read by itself; when that has ended and it is open again, it is read once more.
+/// An adopted one is read by itself; if its change has ended and it is open again, it is read once more.
 fn look_again(conn: &Conn, row: &PullRow, change_id: &ChangeId, now: Time) -> bb::Result<()> {
     if row.next_read.is_none() && row.state == PullState::Closed {
         bb::want_read(conn, change_id, now)?;
@@ -294,8 +291,8 @@ fn look_again(conn: &Conn, row: &PullRow, change_id: &ChangeId, now: Time) -> bb
     Ok(())
 }
 
-/// Every passing over is in the row, where `why` finds it. It is an event, too, when the rules wanted it or took it
-/// before: not one for each of the hundreds that nobody meant, nor for each new reason.
+/// The row has the reason for every pull request that is passed over, and `why` shows it. An event is appended only if
+/// the rules matched it now or before: not for hundreds of others, nor for each new reason.
 fn see(
     conn: &Conn,
     project: &Project,

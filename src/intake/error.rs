@@ -4,7 +4,7 @@ use crate::blackboard::BoardError;
 use crate::git::GitError;
 use crate::github::GithubError;
 
-/// Why something of the forge could not be read, taken over or stored.
+/// Reason why something could not be read from the forge, adopted or stored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IntakeError {
     #[error("{what}")]
@@ -18,7 +18,7 @@ pub(crate) enum IntakeError {
 }
 
 impl From<BoardError> for IntakeError {
-    /// A refusal of the blackboard is about what was asked for, not about the blackboard.
+    /// A refusal by the blackboard concerns the request, not the blackboard.
     fn from(error: BoardError) -> Self {
         if let BoardError::Refused { what, hint } = error {
             return Self::Refused { what, hint };

@@ -1,4 +1,4 @@
-//! Branches without a pull request: a commit on one that was judged takes the verdict back, as a push to a pull request
+//! Branches without a pull request: a commit on a judged branch withdraws the verdict, as a push to a pull request
 //! does.
 
 use std::collections::BTreeMap;
@@ -14,13 +14,13 @@ use crate::change::Change;
 use crate::clock;
 use crate::git::{GitError, Place};
 
-/// How often is looked, as that starts a git for each project.
+/// Interval between checks, each of which starts one git process per project.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
-/// Time for one repository, and how long one that failed is left alone: the others are not to wait for it.
+/// Time limit per repository, and pause after a failure, so that the others do not wait for it.
 const LIMIT: Duration = Duration::from_secs(5);
 const LEFT_ALONE: Duration = Duration::from_secs(600);
 
-/// When branches are looked at again.
+/// Times of the next checks of branches.
 #[derive(Debug, Default)]
 pub(crate) struct Looks(Mutex<Times>);
 
@@ -57,7 +57,7 @@ impl Looks {
 }
 
 impl Intake {
-    /// Tells how many verdicts were taken back.
+    /// Returns the number of verdicts that were withdrawn.
     pub(super) async fn look_at_branches(&self, stop: &CancellationToken) -> bb::Result<usize> {
         if !self.looks.is_due() {
             return Ok(0);
@@ -104,7 +104,7 @@ impl Intake {
         Ok(taken_back)
     }
 
-    /// The changes whose branch is elsewhere, and where.
+    /// Changes whose branch has moved, with its new head.
     async fn moved(
         &self,
         repository: &Place,
@@ -118,7 +118,7 @@ impl Intake {
         let mut moved = Vec::new();
         for change in changes {
             if let Some(tip) = tips.get(&change.branch).filter(|tip| **tip != change.head)
-                // One that went into its base holds nothing that could be reviewed.
+                // A branch that was merged into its base has nothing to review.
                 && !self.git.is_in_branch(repository, tip, &change.base).await?
             {
                 moved.push((change.clone(), tip.clone()));

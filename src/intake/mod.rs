@@ -1,8 +1,8 @@
-//! Intake: reads the forge and stores what is said there as rows. It judges nothing but trust: who may make work is
-//! decided when something is taken in, what comes of it is an evaluator's to propose. They meet only on the blackboard.
+//! Intake: reads the forge and stores its comments as rows. It decides only about trust: an author's right to make work
+//! is decided when a comment is read, and evaluators propose the consequences. They meet only on the blackboard.
 //!
-//! A read is stored as a whole or not at all: a page that could not be had leaves the marks as they were, so that
-//! everything is asked for again and nothing is passed over.
+//! A read is stored completely or not at all: if a page cannot be read, the marks stay as they were, so that everything
+//! is requested again and nothing is missed.
 
 mod adopt;
 mod discover;
@@ -30,7 +30,6 @@ use crate::evaluator::schedule::Schedule;
 use crate::git::Git;
 use crate::github::{Github, GithubError};
 use crate::project_settings::ProjectSettings;
-use crate::pull_request::PullRow;
 use crate::remote::Remote;
 
 pub(crate) use adopt::Ask;
@@ -39,13 +38,13 @@ pub(crate) use local_branches::Looks;
 
 use read_failure::ReadFailure;
 
-/// Looked at again after this long although nothing is due: clocks are set, machines sleep.
+/// Interval of checks when nothing is due: clocks are set, machines sleep.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// A pass that failed is tried again after this long, and each next time after twice as long, up to [`LOOK_AGAIN`].
+/// Pause after a failed pass; doubled after each further failure, up to [`LOOK_AGAIN`].
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// How often an open pull request is read where no schedule says so.
+/// Interval between reads of an open pull request that has no schedule.
 const READ_EVERY: Duration = Duration::from_secs(60);
 
 /// The settings of a project by its name.
@@ -61,23 +60,23 @@ pub(crate) struct Intake {
     pub(crate) git: Git,
     pub(crate) repository: RepositoryOf,
     pub(crate) settings: Settings,
-    /// When branches without a pull request were last looked at.
+    /// Times of the last checks of branches without a pull request.
     pub(crate) looks: Looks,
-    /// Something was stored that others may want to look at.
+    /// Notified when something was stored that others may want to read.
     pub(crate) after: Arc<Notify>,
 }
 
-/// What intake is run with.
+/// Settings of intake.
 pub(crate) struct Settings {
-    /// How much of the forge's hourly budget is left to the user.
+    /// Part of the forge's hourly rate limit that is left to the user.
     pub(crate) reserve: i64,
-    /// How long an answer to "may this account write?" holds.
+    /// Time for which the answer to "may this account write?" is cached.
     pub(crate) permission_holds: Duration,
     /// Bots that may make work, by the numbers of their accounts.
     pub(crate) bots: Vec<i64>,
-    /// When a pull request is read next; none: every minute.
+    /// Schedule of reads; none: every minute.
     pub(crate) every: Option<Schedule>,
-    /// Time for one fetch of all that is said on a pull request.
+    /// Time limit for one fetch of everything on a pull request.
     pub(crate) fetch_limit: Duration,
     pub(crate) backoff_first: Duration,
     pub(crate) backoff_max: Duration,
@@ -86,19 +85,19 @@ pub(crate) struct Settings {
     pub(crate) host: String,
 }
 
-/// What one pass did.
+/// Result of one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Passed {
-    /// Pull requests that were read, or tried to be.
+    /// Pull requests that were read, or failed to be read.
     pub(crate) reads: usize,
-    /// Things that were said and are new, and verdicts that were taken back.
+    /// New comments, and verdicts that were withdrawn.
     pub(crate) stored: usize,
-    /// Pull requests that were taken over.
+    /// Pull requests that were adopted.
     pub(crate) adopted: usize,
 }
 
 impl Passed {
-    /// Nothing new was found.
+    /// True if nothing new was found.
     pub(crate) fn is_quiet(self) -> bool {
         self.stored == 0 && self.adopted == 0
     }
@@ -113,7 +112,7 @@ impl Passed {
 }
 
 impl Settings {
-    /// The latest moments that can have been stored by now, if the clock was right.
+    /// The latest times that can have been stored by now, if the clock was right.
     pub(crate) fn latest(&self, now: Time) -> bb::Latest {
         bb::Latest {
             read: self.next_read(now),
@@ -132,7 +131,7 @@ impl Settings {
 }
 
 impl Intake {
-    /// Runs until `stop`. A question that is under way then is given up: nothing of it was stored.
+    /// Runs until `stop`. A request that is running then is dropped: nothing of it was stored.
     pub(crate) async fn run(self: Arc<Self>, wake: Arc<Notify>, stop: CancellationToken) {
         let mut again = None;
         loop {
@@ -167,7 +166,7 @@ impl Intake {
         }
     }
 
-    /// Makes due what waits for a moment that a clock which was ahead has stored.
+    /// Makes everything due whose time was stored by a clock that was ahead.
     pub(crate) async fn void_implausible(&self) -> bb::Result<()> {
         let latest = self.settings.latest(clock::now());
         if self
@@ -188,11 +187,12 @@ impl Intake {
         Ok(())
     }
 
-    /// Reads all that is due: watched pull requests, the longest waiting first, then projects that look for more.
+    /// Reads everything that is due: watched pull requests, the longest waiting first, then projects with discovery
+    /// rules.
     pub(crate) async fn pass(&self, stop: &CancellationToken) -> bb::Result<Passed> {
         self.void_implausible().await?;
         let mut passed = Passed::default();
-        // What is in the way of every question is not run into by each of them.
+        // An error that affects every request is not hit again by each of them.
         let mut in_the_way = None;
         passed = passed.and(self.read_due(stop, &mut in_the_way).await?);
         for project in self.looking().await? {
@@ -203,7 +203,7 @@ impl Intake {
             passed = passed.and(one?);
         }
         if passed.adopted > 0 {
-            // What was said on them before they were taken over comes before our own review of them.
+            // Comments from before the adoption come before our own review.
             passed = passed.and(self.read_due(stop, &mut in_the_way).await?);
         }
         let taken_back = self.look_at_branches(stop).await?;
@@ -218,68 +218,55 @@ impl Intake {
         Ok(passed)
     }
 
+    /// Reads each pull request that is due, or postpones it with the reason.
     async fn read_due(
         &self,
         stop: &CancellationToken,
         in_the_way: &mut Option<GithubError>,
     ) -> bb::Result<Passed> {
         let mut passed = Passed::default();
-        for row in self
-            .db
-            .read(|conn| bb::due_pulls(conn, clock::now()))
-            .await?
-        {
-            let Some(one) = until(stop, self.read_or_put_off(&row, in_the_way)).await else {
+        let due = self.db.read(|conn| bb::due_pulls(conn, clock::now()));
+        for row in due.await? {
+            if stop.is_cancelled() {
                 return Ok(passed);
+            }
+            if let Some(spent) = self.spent().await? {
+                self.put_off(&row, spent).await?;
+                passed.reads += 1;
+                continue;
+            }
+            let read = match in_the_way {
+                Some(error) => Err(error.clone().into()),
+                None => match until(stop, Box::pin(self.read_pull(&row))).await {
+                    Some(read) => read,
+                    None => return Ok(passed),
+                },
             };
-            passed = passed.and(one?);
+            passed.reads += 1;
+            match read {
+                Ok(stored) => passed.stored += stored,
+                Err(IntakeError::Github(error)) => {
+                    self.fail_read(&row, &error).await?;
+                    *in_the_way = Some(error).filter(read_failure::is_everywhere);
+                }
+                Err(IntakeError::Board(error)) if error.is_everywhere() => return Err(error),
+                // An error that concerns one pull request must not leave the others unread.
+                Err(error) => {
+                    tracing::error!(
+                        number = row.number,
+                        ?error,
+                        "what was read could not be written down"
+                    );
+                    let next = self.settings.next_read(clock::now());
+                    self.put_off(&row, read_failure::not_kept(&error, next))
+                        .await?;
+                }
+            }
         }
         Ok(passed)
     }
 
-    async fn read_or_put_off(
-        &self,
-        row: &PullRow,
-        in_the_way: &mut Option<GithubError>,
-    ) -> bb::Result<Passed> {
-        let reads = Passed {
-            reads: 1,
-            ..Passed::default()
-        };
-        if let Some(spent) = self.spent().await? {
-            self.put_off(row, spent).await?;
-            return Ok(reads);
-        }
-        let read = match in_the_way {
-            Some(error) => Err(error.clone().into()),
-            None => Box::pin(self.read_pull(row)).await,
-        };
-        match read {
-            Ok(stored) => Ok(Passed { stored, ..reads }),
-            Err(IntakeError::Github(error)) => {
-                self.fail_read(row, &error).await?;
-                *in_the_way = Some(error).filter(read_failure::is_everywhere);
-                Ok(reads)
-            }
-            Err(IntakeError::Board(error)) if error.is_everywhere() => Err(error),
-            // What can't be written of one is no reason to leave the others unread.
-            Err(error) => {
-                tracing::error!(
-                    number = row.number,
-                    ?error,
-                    "what was read could not be written down"
-                );
-                self.put_off(
-                    row,
-                    read_failure::not_kept(&error, self.settings.next_read(clock::now())),
-                )
-                .await?;
-                Ok(reads)
-            }
-        }
-    }
-
-    /// The budget is used up but for what is left to the user.
+    /// Set when the rate limit is used up except for the user's part.
     async fn spent(&self) -> bb::Result<Option<ReadFailure>> {
         let now = clock::now();
         let known = match self.rate(now) {
@@ -309,16 +296,16 @@ impl Intake {
             .await
     }
 
-    /// How long nothing can become due by itself.
+    /// Returns the time until something can become due by itself.
     async fn pause(&self) -> Duration {
         let next = self.db.read(bb::next_read).await.ok().flatten();
         let until = next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now()));
-        // A moment that has come and was not acted on must not become a busy loop.
+        // A time that has passed without an effect must not become a busy loop.
         until.clamp(Duration::from_millis(20), LOOK_AGAIN)
     }
 }
 
-/// The work, unless `stop` comes first.
+/// Runs the work, unless `stop` comes first.
 async fn until<T>(stop: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -327,7 +314,7 @@ async fn until<T>(stop: &CancellationToken, work: impl Future<Output = T>) -> Op
     }
 }
 
-/// Whether something of a change can't go on without a read.
+/// True if the change cannot continue without a read.
 fn waits(conn: &Conn, change: &crate::change::Change) -> bb::Result<bool> {
     let row = bb::board_row(conn, change.clone())?;
     Ok(row.open_item.is_some() || row.pending_rejections > 0)

@@ -1,22 +1,24 @@
-//! What a pull request is for: its description, and the issue that it says it closes. Agents are given both, if their authors
-//! may make work. A linked issue that cannot be read never keeps a pull request from being read.
+//! The purpose of a pull request: its description, and the issue that it closes. Agents get both if the authors may
+//! make work. A linked issue that cannot be read never prevents the pull request from being read.
 
-use super::trust::{Decision, Known, by_account, by_permission};
+use super::trust::{Known, by_account, by_permission};
 use super::{Intake, IntakeError};
 use crate::github::{Answer, Fetch, GithubError};
-use crate::pull_request::{Author, Description, Issue, LinkedIssue, Pull, Purpose, Trust};
+use crate::pull_request::{
+    Author, Description, Issue, LinkedIssue, Pull, Purpose, Trust, TrustDecision,
+};
 
-/// Bytes of a description, or of the text of an issue, that are stored.
+/// Maximum bytes of a description, or of an issue's text, that are stored.
 const TEXT_CAP: usize = 64 * 1024;
 
-/// The words with which a pull request says that it closes an issue.
+/// Keywords with which a pull request closes an issue.
 const KEYWORDS: [&str; 9] = [
     "close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved",
 ];
 
 impl Intake {
-    /// What a pull request is for, as it is now. `pull` is none where it is as it was; then the issue is only asked for if
-    /// an earlier try has failed.
+    /// Returns the current purpose of a pull request. `pull` is none if it did not change; then the issue is fetched
+    /// only if an earlier attempt failed.
     pub(super) async fn purpose(
         &self,
         fetch: &Fetch,
@@ -28,7 +30,7 @@ impl Intake {
             None => known.description.clone(),
             Some(pull) => self.description(repo, pull).await?,
         };
-        // Whoever is not trusted does not choose what else an agent is given.
+        // An untrusted author must not choose further input for an agent.
         let trusted = description
             .as_ref()
             .filter(|description| description.trust == Trust::MayMakeWork);
@@ -61,7 +63,7 @@ impl Intake {
         if text.trim().is_empty() {
             return Ok(None);
         }
-        let Decision { trust, reason, .. } = self.trust_of(repo, pull.author.as_ref()).await?;
+        let TrustDecision { trust, reason, .. } = self.trust_of(repo, pull.author.as_ref()).await?;
         Ok(Some(Description {
             text: capped(text),
             trust,
@@ -69,7 +71,7 @@ impl Intake {
         }))
     }
 
-    /// What was read before stands when it cannot be read now.
+    /// Returns the linked issue. If it cannot be read now, the last known text is kept.
     async fn linked_issue(
         &self,
         fetch: &Fetch,
@@ -104,7 +106,7 @@ impl Intake {
                 is_lasting: true,
             });
         }
-        let Decision { trust, reason, .. } = match self.trust_of(repo, author.as_ref()).await {
+        let TrustDecision { trust, reason, .. } = match self.trust_of(repo, author.as_ref()).await {
             Ok(decision) => decision,
             Err(IntakeError::Github(error)) => return Ok(unread(number, known, &error)),
             Err(error) => return Err(error),
@@ -119,8 +121,12 @@ impl Intake {
         })
     }
 
-    /// By the rules for comments.
-    async fn trust_of(&self, repo: &str, author: Option<&Author>) -> Result<Decision, IntakeError> {
+    /// Uses the rules for comments.
+    async fn trust_of(
+        &self,
+        repo: &str,
+        author: Option<&Author>,
+    ) -> Result<TrustDecision, IntakeError> {
         match by_account(author, &self.settings.bots) {
             Known::Decided(decision) => Ok(decision),
             Known::Ask(author) => Ok(by_permission(self.permission(repo, author).await?)),
@@ -148,8 +154,9 @@ fn unread(number: i64, known: Option<&LinkedIssue>, error: &GithubError) -> Link
     }
 }
 
-/// The first issue of the same repository that a text closes, in one of the forms that GitHub knows: `Fixes #12`,
-/// `closes: ada/engine#12`, `Resolves https://github.com/ada/engine/issues/12`. What GitHub does not show is not read.
+/// Returns the first issue of the same repository that a text closes, in one of the forms that GitHub accepts: `Fixes
+/// #12`, `closes: ada/engine#12`, `Resolves https://github.com/ada/engine/issues/12`. Text that GitHub does not show is
+/// ignored.
 fn closes(text: &str, repo: &str) -> Option<i64> {
     let shown = without_comments(text);
     let words: Vec<&str> = shown.split_whitespace().collect();
@@ -187,7 +194,7 @@ fn reference(word: &str, repo: &str) -> Option<i64> {
         .filter(|number| is_here && is_number && *number > 0)
 }
 
-/// Templates of descriptions have examples in comments.
+/// Templates of descriptions contain examples in comments.
 fn without_comments(text: &str) -> String {
     let (mut shown, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("<!--") {

@@ -1,5 +1,5 @@
-//! One read of a watched pull request: the pull request itself, then all that is said on it, each page only if it
-//! changed. What is new gets its trust, and everything is stored in one step.
+//! One read of a watched pull request: the pull request itself, then all comments, each page only if it changed. New
+//! comments get a trust decision, and everything is stored in one step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,63 +8,77 @@ use serde::{Deserialize, Serialize};
 
 use super::read_failure::{Kind, REFUSALS, ReadFailure, SLOW_READS, too_slow, trouble};
 use super::remote_head::ForgeHead;
-use super::trust::{Decision, Known, Written, by_permission, known};
-use super::{Intake, IntakeError, waits};
-use crate::blackboard::{self as bb, BoardError, Conn, FailedRead, NewFeedback, Project};
+use super::trust::{Known, Written, by_permission, known};
+use super::{Intake, IntakeError, Settings, waits};
+use crate::blackboard::{self as bb, BoardError, Conn, FailedRead, Project};
 use crate::change::{AdoptedBy, Change, ChangeId, State};
 use crate::clock::{self, Time};
-use crate::github::{Answer, Fetch, Github, GithubError, KnownPull, Marks};
+use crate::github::{Answer, Fetch, Github, GithubError, Marks};
 use crate::proposal::{self, Bound, Escalation, decision};
-use crate::pull_request::{Author, Comment, Permission, Pull, PullRow, PullState, SaidKind, Trust};
+use crate::pull_request::{
+    Author, Comment, Permission, Pull, PullRow, PullState, SaidKind, Trust, TrustDecision,
+};
 
-/// A pull request that was closed may be opened again: it is read this often, for so long.
+/// Interval and total time of reads of a closed pull request, which may be reopened.
 pub(super) const CLOSED_EVERY: Duration = Duration::from_secs(15 * 60);
 const CLOSED_FOR: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
-/// For so long after it was first seen a comment waits for the review that it came with. When it was typed says nothing:
-/// it may have been a draft for hours.
+/// Time for which a comment waits for its review after it was first seen. Its own date does not help: it may have been
+/// a draft for hours.
 const REVIEW_LAG: Duration = Duration::from_secs(10 * 60);
 
-/// What is known of the pages of each list.
+/// ETags of the pages of each list.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct ListMarks {
     reviews: Marks,
     review_comments: Marks,
     issue_comments: Marks,
-    /// Comments that wait for their review, by number, and when each was first seen.
+    /// Comments that wait for their review, by number, with the time when each was first seen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     early: BTreeMap<i64, String>,
 }
 
-/// What the forge answered.
+/// The forge's response.
 struct Fetched {
-    /// None: as it was.
+    /// None: unchanged.
     pull: Option<(Pull, Option<String>)>,
     said: Vec<Comment>,
     marks: ListMarks,
 }
 
-/// What was known before the forge was asked.
+/// State before the forge was asked.
 pub(super) struct Before {
     pub(super) change: Change,
     pub(super) project: Project,
     repo: String,
-    /// What was said, by its key, and when it was last updated.
+    /// Known comments by key, with the time of their last update.
     said: BTreeMap<String, String>,
     /// The newest event.
     newest: i64,
 }
 
 impl Intake {
-    /// Reads and stores; how many things that were said are new, or why it could not be read.
+    /// Reads a pull request and stores the result. Returns the number of new comments.
     pub(super) async fn read_pull(&self, row: &PullRow) -> Result<usize, IntakeError> {
         let Some(change_id) = row.change_id.clone() else {
             return Ok(0);
         };
         let begun = clock::now();
         let id = change_id.clone();
-        let before = self.db.read(move |conn| before(conn, &id)).await?;
+        let load = self.db.read(move |conn| {
+            let change = bb::change(conn, &id)?;
+            let project = bb::project(conn, &change.project_id)?;
+            Ok(Before {
+                said: bb::known_said(conn, &id)?,
+                newest: bb::newest_event(conn)?,
+                // A project without one has no pull requests to read; the forge would refuse the empty name.
+                repo: project.repo.clone().unwrap_or_default(),
+                change,
+                project,
+            })
+        });
+        let before = load.await?;
         let kept = serde_json::from_value(row.kept_pages.clone()).unwrap_or_default();
         let mut fetch = Github::begin_fetch(self.settings.fetch_limit, kept);
         let mut fetched = match self.fetch(&mut fetch, &before.repo, row).await {
@@ -86,97 +100,77 @@ impl Intake {
         let purpose = self
             .purpose(&fetch, &before.repo, pull, &row.purpose)
             .await?;
-        let (state, shown) = match &fetched.pull {
-            Some((pull, _)) => (pull.state, pull.head_sha.as_str()),
+        let (state, shown) = match pull {
+            Some(pull) => (pull.state, pull.head_sha.as_str()),
             None => (row.state, row.head_sha.as_str()),
         };
-        let head = self
-            .actual_head(
-                &before,
-                row,
-                &ForgeHead {
-                    state,
-                    head: shown,
-                    new: &said,
-                },
-            )
-            .await?;
+        let forge = ForgeHead {
+            state,
+            head: shown,
+            new: &said,
+        };
+        let head = self.actual_head(&before, row, &forge).await?;
         let head_since = self.head_since(&before.repo, row, &head, &said).await?;
-        let head_since = head_since.map(|date| date.min(begun));
-        let next = self.settings.next_read(begun);
-        let is_reopened = state == PullState::Open && row.acted_on == Some(PullState::Closed);
         let read = bb::Read {
-            project_id: row.project_id.clone(),
-            number: row.number,
             change_id,
-            passed_over: self.passed_over(
-                &before.change,
-                row,
-                fetched.pull.as_ref().map(|(pull, _)| pull),
-            ),
+            passed_over: self.passed_over(&before.change, row, pull),
             pull: fetched.pull,
             purpose,
             head,
             said,
-            head_since,
+            head_since: head_since.map(|date| date.min(begun)),
             marks: serde_json::to_value(&fetched.marks).map_err(BoardError::from)?,
             begun,
             after: before.newest,
-            next_read: if is_reopened {
-                Some(next)
-            } else {
-                next_read(&before.change, state, next, begun)
-            },
+            next_read: self.settings.read_again(&before.change, row, state, begun),
+            row: row.clone(),
+            known_head: before.change.head,
         };
-        let (row, known_head) = (row.clone(), before.change.head);
         let stored = self
             .db
             .write("read", move |conn| {
-                store(conn, &row, &known_head, read, clock::now())
+                bb::take_in_pull(conn, &read, clock::now())
             })
             .await?;
         Ok(stored)
     }
 
+    /// Asks the forge for the pull request and all its lists, within the time of one fetch.
     async fn fetch(
         &self,
         fetch: &mut Fetch,
         repo: &str,
         row: &PullRow,
     ) -> Result<Fetched, GithubError> {
-        let ListMarks {
-            reviews,
-            review_comments,
-            issue_comments,
-            ..
-        } = marks(row);
-        let known = KnownPull {
-            etag: row.etag.as_deref(),
-            reviews,
-            review_comments,
-            issue_comments,
-        };
-        let read = self
-            .github
-            .feedback(fetch, repo, row.number, &known)
-            .await?;
-        let pull = match read.pull {
+        let (github, number, known) = (&self.github, row.number, marks(row));
+        let etag = row.etag.as_deref();
+        let pull = match github.pull_in(fetch, repo, number, etag).await? {
             Answer::New { value, etag } => Some((value, etag)),
             Answer::Unchanged => None,
         };
-        let mut said = read.reviews.items;
-        said.extend(read.review_comments.items);
-        said.extend(read.issue_comments.items);
+        // Reviews first: the comments of a review that is listed are listed too.
+        let reviews = github
+            .reviews_in(fetch, repo, number, &known.reviews)
+            .await?;
+        let review_comments = github
+            .review_comments_in(fetch, repo, number, &known.review_comments)
+            .await?;
+        let issue_comments = github
+            .issue_comments_in(fetch, repo, number, &known.issue_comments)
+            .await?;
+        let mut said = reviews.items;
+        said.extend(review_comments.items);
+        said.extend(issue_comments.items);
         let marks = ListMarks {
-            reviews: read.reviews.marks,
-            review_comments: read.review_comments.marks,
-            issue_comments: read.issue_comments.marks,
+            reviews: reviews.marks,
+            review_comments: review_comments.marks,
+            issue_comments: issue_comments.marks,
             early: BTreeMap::new(),
         };
         Ok(Fetched { pull, said, marks })
     }
 
-    /// The forge was too slow: the pages that were read are kept, and the next fetch goes on from there.
+    /// The forge was too slow: keeps the pages that were read, and the next fetch continues from there.
     async fn keep_for_next_fetch(&self, row: &PullRow, fetch: Fetch) -> bb::Result<()> {
         let kept = fetch.into_kept();
         let backoff = (self.settings.backoff_first, self.settings.backoff_max);
@@ -196,7 +190,7 @@ impl Intake {
         );
         let (row, kept) = (row.clone(), serde_json::to_value(&kept)?);
         let keep = move |conn: &Conn| {
-            if unread(conn, &row)?.is_some() {
+            if bb::unread_since(conn, &row)?.is_some() {
                 bb::keep_pages(conn, &row, &kept)?;
             }
             put_off(conn, &row, &slow, clock::now())
@@ -204,30 +198,27 @@ impl Intake {
         self.db.write("put_off", keep).await
     }
 
-    /// What is new or was changed, with what may come of it. What is ours is looked up after the forge was asked: what
-    /// was there by then was written down before.
+    /// Returns new and changed comments with a trust decision for each. Our own posts are looked up after the forge was
+    /// asked: any of them that it returned had been recorded before.
     async fn taken(
         &self,
         before: &Before,
         said: Vec<Comment>,
-    ) -> Result<Vec<NewFeedback>, IntakeError> {
-        let id = before.change.change_id.clone();
-        let ours = self.db.read(move |conn| bb::our_posts(conn, &id)).await?;
+    ) -> Result<Vec<(Comment, TrustDecision)>, IntakeError> {
+        let ours = self
+            .db
+            .read_of(&before.change.change_id, bb::our_posts)
+            .await?;
         let written = Written::new(ours, &said);
         let (mut taken, mut seen) = (Vec::new(), BTreeSet::new());
         for said in said.into_iter().filter(|said| !is_as_it_was(said, before)) {
             if !seen.insert(said.key()) {
                 continue;
             }
-            let Decision {
-                trust,
-                reason,
-                is_person,
-            } = if before.said.contains_key(&said.key()) {
-                let reason = "it was decided when it was taken in".to_owned();
-                Decision {
+            let decision = if before.said.contains_key(&said.key()) {
+                TrustDecision {
                     trust: Trust::ShownOnly,
-                    reason,
+                    reason: "it was decided when it was taken in".to_owned(),
                     is_person: false,
                 }
             } else {
@@ -238,35 +229,31 @@ impl Intake {
                     }
                 }
             };
-            taken.push(NewFeedback {
-                said,
-                trust,
-                reason,
-                is_person,
-            });
+            taken.push((said, decision));
         }
         Ok(taken)
     }
 
-    /// The date of the head's commit, if something new needs it that does not say which commit it is about.
+    /// Returns the date of the head's commit, if a new comment that names no commit needs it.
     async fn head_since(
         &self,
         repo: &str,
         row: &PullRow,
         head: &str,
-        said: &[NewFeedback],
+        said: &[(Comment, TrustDecision)],
     ) -> Result<Option<Time>, GithubError> {
         let is_known = row.head_since.is_some() && *head == row.head_sha;
-        let needs_it =
-            |taken: &NewFeedback| taken.trust == Trust::MayMakeWork && taken.said.commit.is_none();
-        if is_known || !said.iter().any(needs_it) {
+        let is_needed = said
+            .iter()
+            .any(|(said, decision)| decision.trust == Trust::MayMakeWork && said.commit.is_none());
+        if is_known || !is_needed {
             return Ok(None);
         }
         let date = self.github.commit_date(repo, head).await?;
         Ok(date.and_then(|date| Time::parse(&date).ok()))
     }
 
-    /// As it was last answered, if that still holds; else the forge is asked.
+    /// Returns the cached permission of an account, or asks the forge.
     pub(super) async fn permission(
         &self,
         repo: &str,
@@ -291,7 +278,8 @@ impl Intake {
         Ok(permission)
     }
 
-    /// Whether the rules that took it over still do. What a person named is not theirs to judge.
+    /// Returns the reason if the discovery rules no longer accept the pull request. The rules do not apply to one that
+    /// a person named.
     fn passed_over(&self, change: &Change, row: &PullRow, pull: Option<&Pull>) -> Option<String> {
         if change.adopted_by != Some(AdoptedBy::Discovery) {
             return None;
@@ -326,34 +314,20 @@ impl Intake {
     }
 }
 
-fn before(conn: &Conn, id: &ChangeId) -> bb::Result<Before> {
-    let change = bb::change(conn, id)?;
-    // A project without one has no pull requests to read; the forge would refuse the empty name.
-    let project = bb::project(conn, &change.project_id)?;
-    let repo = project.repo.clone().unwrap_or_default();
-    Ok(Before {
-        said: bb::known_said(conn, id)?,
-        newest: bb::newest_event(conn)?,
-        change,
-        project,
-        repo,
-    })
-}
-
-/// A review's state is no update to the forge: reviews are always looked at.
+/// The forge does not count a review's state as an update: reviews are always compared.
 fn is_as_it_was(said: &Comment, before: &Before) -> bool {
     let known = before.said.get(&said.key());
     said.kind != SaidKind::Review && known.is_some_and(|updated_at| *updated_at == said.updated_at)
 }
 
-/// What cannot be read of them is asked for again.
+/// Returns the stored marks. Pages whose marks cannot be parsed are fetched again.
 fn marks(row: &PullRow) -> ListMarks {
     ListMarks::deserialize(&row.marks).unwrap_or_default()
 }
 
-/// A comment that came between the two questions is there without its review, and judged alone it would be lost to it.
-/// Such are left out, with when each was first seen; while there are any, their list is asked for again as if it had not
-/// been read.
+/// Removes comments whose review is not listed yet: one that arrives between the two requests would be judged without
+/// its review. Returns each with the time when it was first seen; while there are any, their list is requested again as
+/// if it had not been read.
 pub(super) fn keep_for_their_review(
     said: &mut Vec<Comment>,
     known: &BTreeMap<String, String>,
@@ -378,7 +352,7 @@ pub(super) fn keep_for_their_review(
         let first = seen
             .get(&said.forge_id)
             .and_then(|first| Time::parse(first).ok());
-        // A clock that was set back begins anew.
+        // If the clock was set back, the wait starts again.
         let first = first.filter(|first| *first <= now).unwrap_or(now);
         let is_early = is_alone(said) && now.since(first) < REVIEW_LAG;
         if is_early {
@@ -389,50 +363,29 @@ pub(super) fn keep_for_their_review(
     early
 }
 
-fn next_read(change: &Change, state: PullState, next: Time, now: Time) -> Option<Time> {
-    match (state, change.state) {
-        (PullState::Merged, _) | (_, State::Merged) => None,
-        (_, State::Closed) if now.since(change.updated_at) > CLOSED_FOR => None,
-        (PullState::Closed, _) | (_, State::Closed) => Some(now.plus(CLOSED_EVERY)),
-        (PullState::Open, _) => Some(next),
+impl Settings {
+    /// Time of the next read, given the state that this read found.
+    fn read_again(
+        &self,
+        change: &Change,
+        row: &PullRow,
+        state: PullState,
+        now: Time,
+    ) -> Option<Time> {
+        match (state, change.state) {
+            (PullState::Open, _) if row.acted_on == Some(PullState::Closed) => {
+                Some(self.next_read(now))
+            }
+            (PullState::Merged, _) | (_, State::Merged) => None,
+            (_, State::Closed) if now.since(change.updated_at) > CLOSED_FOR => None,
+            (PullState::Closed, _) | (_, State::Closed) => Some(now.plus(CLOSED_EVERY)),
+            (PullState::Open, _) => Some(self.next_read(now)),
+        }
     }
-}
-
-/// The row, if it is what the read began with: another process may have read it meanwhile, and knows more.
-fn unread(conn: &Conn, row: &PullRow) -> bb::Result<Option<PullRow>> {
-    let found = bb::pull_row(conn, &row.project_id, row.number)?;
-    Ok(found.filter(|found| found.read_at == row.read_at && found.change_id == row.change_id))
-}
-
-/// `known_head` is the head that the read began with.
-fn store(
-    conn: &Conn,
-    row: &PullRow,
-    known_head: &str,
-    mut read: bb::Read,
-    now: Time,
-) -> bb::Result<usize> {
-    let Some(found) = unread(conn, row)? else {
-        return Ok(0);
-    };
-    // Dispatch moved the head during the read: what was read may be older. It stays due, and is read again.
-    if bb::change(conn, &read.change_id)?.head != known_head {
-        return Ok(0);
-    }
-    // Somebody asked for a read while this one was under way: it may have come too early for him.
-    if found.next_read != row.next_read && read.next_read.is_some() {
-        read.next_read = read.next_read.min(found.next_read);
-    }
-    let new = bb::take_in_pull(conn, &read, now)?;
-    if found.trouble.is_some() {
-        bb::end_read_hold(conn, &read.change_id, now)?;
-        bb::seen_again(conn, &read.change_id, "github", now)?;
-    }
-    Ok(new)
 }
 
 fn put_off(conn: &Conn, row: &PullRow, trouble: &ReadFailure, now: Time) -> bb::Result<()> {
-    let Some(found) = unread(conn, row)? else {
+    let Some(found) = bb::unread_since(conn, row)? else {
         return Ok(());
     };
     let Some(change_id) = &found.change_id else {

@@ -1,4 +1,4 @@
-//! What is done about a read that could not be had: later again, and whether the change has to wait for it. Pure.
+//! Consequences of a failed read: the time of the next attempt, and whether the change has to wait for it. Pure.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::github::GithubError;
 use crate::pull_request::ReadTrouble;
 use crate::sanitize;
 
-/// So many fetches in a row that ran out of time need a person.
+/// Number of fetches in a row that ran out of time after which a person is needed.
 pub(super) const SLOW_READS: i64 = 3;
 
-/// How often the same refusal in a row is taken for something that passes.
+/// Number of equal refusals in a row after which a refusal is not considered temporary.
 pub(super) const REFUSALS: i64 = 3;
 
-/// Why a read was not had, and when it is tried again.
+/// Reason of a failed read, and the time of the next attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReadFailure {
     pub(super) reason: String,
@@ -26,17 +26,17 @@ pub(super) struct ReadFailure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing can be done for the change until it is over.
+    /// Nothing can be done for the change until the cause is gone.
     Holds,
-    /// It matters only to a change that waits for the read.
+    /// Matters only to a change that waits for the read.
     HoldsIfNeeded,
-    /// It will not pass by itself.
+    /// Does not pass by itself.
     Refused,
-    /// It ran out of time; matters only to a change that waits for the read.
+    /// The fetch ran out of time; matters only to a change that waits for the read.
     TooSlow,
 }
 
-/// `failures` are those in a row before this one.
+/// `failures` is the number of failures in a row before this one.
 pub(super) fn trouble(
     error: &GithubError,
     failures: i64,
@@ -46,7 +46,7 @@ pub(super) fn trouble(
     let later = now.plus(pause(failures, backoff));
     let (next_read, kind) = match error {
         GithubError::Limited { until } => {
-            // By the forge's clock: ours may be behind.
+            // Uses the forge's clock: ours may be behind.
             let until = until
                 .filter(|until| *until > now)
                 .map(|until| until.min(now.plus(RATE_WINDOW)));
@@ -66,7 +66,7 @@ pub(super) fn trouble(
     }
 }
 
-/// The fetch ran out of time after so many pages.
+/// The fetch ran out of time after this number of pages.
 pub(super) fn too_slow(
     limit: Duration,
     pages: usize,
@@ -86,7 +86,7 @@ pub(super) fn too_slow(
     }
 }
 
-/// It was had, and the blackboard would not take it.
+/// The read succeeded, but the blackboard refused it.
 pub(super) fn not_kept(error: &IntakeError, next_read: Time) -> ReadFailure {
     let reason = format!(
         "what was read could not be written down: {}",
@@ -112,12 +112,12 @@ fn code(error: &GithubError) -> ReadTrouble {
     }
 }
 
-/// The next question would be answered like this one, whatever it is about.
+/// True if any other request would fail in the same way.
 pub(super) fn is_everywhere(error: &GithubError) -> bool {
     matches!(error, GithubError::NoGh | GithubError::Limited { .. })
 }
 
-/// The budget of calls is used up but for the reserve, and not yet renewed.
+/// Set when the rate limit is used up except for the reserve, and has not been reset yet.
 pub(super) fn spent(rate: &Rate, reserve: i64, now: Time) -> Option<ReadFailure> {
     if rate.remaining >= reserve
         || clock::is_due(rate.resets_at, now, RATE_WINDOW)
@@ -141,7 +141,7 @@ pub(super) fn spent(rate: &Rate, reserve: i64, now: Time) -> Option<ReadFailure>
     })
 }
 
-/// Twice as long with each failure in a row, up to the longest.
+/// Doubles with each failure in a row, up to the maximum.
 fn pause(failures: i64, (first, longest): (Duration, Duration)) -> Duration {
     let doublings = u32::try_from(failures.clamp(0, 20)).unwrap_or(20);
     first

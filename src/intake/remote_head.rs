@@ -1,21 +1,21 @@
-//! Where the branch of a pull request is. The forge may show an old head for minutes; the git remote does not.
+//! The actual head of a pull request's branch. The forge may show an old head for minutes; the git remote does not.
 
 use std::time::Duration;
 
 use super::Intake;
 use super::read::Before;
 use crate::blackboard as bb;
-use crate::pull_request::{PullRow, PullState, SaidKind, Trust};
+use crate::pull_request::{Comment, PullRow, PullState, SaidKind, Trust, TrustDecision};
 use crate::remote::RemoteError;
 
-/// Time for one look at the remote. Other pull requests wait for it.
+/// Time limit for one request to the remote. Other pull requests wait for it.
 const REMOTE_LIMIT: Duration = Duration::from_secs(30);
 
-/// What the forge answered about the branch.
+/// The forge's response about the branch.
 pub(super) struct ForgeHead<'a> {
     pub(super) state: PullState,
     pub(super) head: &'a str,
-    pub(super) new: &'a [bb::NewFeedback],
+    pub(super) new: &'a [(Comment, TrustDecision)],
 }
 
 impl Intake {
@@ -34,7 +34,7 @@ impl Intake {
         if let Some(head) = self.remote_head(before).await {
             return Ok(head);
         }
-        // Nobody can confirm it: an older head is lag, a new one can only come from a push.
+        // It cannot be confirmed: an older head is lag, a new one can only come from a push.
         let (id, head) = (before.change.change_id.clone(), shown.head.to_owned());
         let is_older = self
             .db
@@ -47,14 +47,14 @@ impl Intake {
         })
     }
 
-    /// None: the remote could not be asked, or has no such branch.
+    /// None: the remote could not be reached, or has no such branch.
     async fn remote_head(&self, before: &Before) -> Option<String> {
         before.project.remote_url.as_ref()?;
         let remote = (self.repository)(&before.project);
         let look = async {
             remote.ready().await?;
             let settings = remote.push_settings().await?;
-            // An agent may have changed where credentials go: a person is asked when a push needs them.
+            // An agent may have changed the destination of credentials: a person is asked when a push needs them.
             let known = self
                 .db
                 .read(move |conn| bb::may_use_git_settings(conn, &settings.fingerprint))
@@ -77,13 +77,12 @@ impl Intake {
     }
 }
 
-/// Whether the forge shows another head than the known one, or a new review of another head than it shows.
+/// True if the forge shows another head than the known one, or a new review of another head than it shows.
 fn contradicts(known: &str, shown: &ForgeHead<'_>) -> bool {
-    let is_of_another_head = |taken: &bb::NewFeedback| {
-        taken.trust == Trust::MayMakeWork
-            && taken.said.kind == SaidKind::Review
-            && taken
-                .said
+    let is_of_another_head = |(said, decision): &(Comment, TrustDecision)| {
+        decision.trust == Trust::MayMakeWork
+            && said.kind == SaidKind::Review
+            && said
                 .commit
                 .as_deref()
                 .is_some_and(|commit| commit != shown.head)

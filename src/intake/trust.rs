@@ -1,33 +1,26 @@
-//! Who may make work. Decided once, when something is taken in, from what the forge itself says: never from a name, from
-//! what a text claims, or from what GitHub calls the author's association. Pure; who is unknown may not.
+//! Trust: the accounts that may make work. Decided once, when a comment is read, from facts of the forge itself: never
+//! from a name, from the text, or from GitHub's author association. Pure; unknown accounts may not make work.
 
 use std::collections::BTreeSet;
 
 use crate::blackboard::OurPosts;
 use crate::pull_request::{
-    Author, AuthorKind, Comment, Permission, SaidKind, Trust, is_by_a_remand, marker_of,
+    Author, AuthorKind, Comment, Permission, SaidKind, Trust, TrustDecision, is_by_a_remand,
+    marker_of,
 };
 
-/// What may come of something that was said, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Decision {
-    pub(super) trust: Trust,
-    pub(super) reason: String,
-    pub(super) is_person: bool,
-}
-
-/// What is known without asking, or whose permission has to be.
+/// A decision, or the author whose permission is needed for one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Known<'a> {
-    Decided(Decision),
+    Decided(TrustDecision),
     Ask(&'a Author),
 }
 
-/// What remands wrote on a pull request: this one, and any other that watches it too.
+/// Comments by remand on a pull request: by this instance, and by others that watch it too.
 #[derive(Debug, Clone)]
 pub(super) struct Written {
     ours: OurPosts,
-    /// Reviews of another, and those that the forge wrapped around its answers.
+    /// Reviews by another instance, and those that the forge wrapped around its replies.
     others: BTreeSet<i64>,
 }
 
@@ -45,7 +38,7 @@ pub(super) fn known<'a>(said: &'a Comment, written: &Written, bots: &[i64]) -> K
     by_account(said.author.as_ref(), bots)
 }
 
-/// What is known of a text by whose account wrote it.
+/// Decides by the author's account.
 pub(super) fn by_account<'a>(author: Option<&'a Author>, bots: &[i64]) -> Known<'a> {
     let Some(author) = author else {
         return decided(Trust::ShownOnly, "its author's account is gone", false);
@@ -75,7 +68,7 @@ pub(super) fn by_account<'a>(author: Option<&'a Author>, bots: &[i64]) -> Known<
     }
 }
 
-pub(super) fn by_permission(permission: Permission) -> Decision {
+pub(super) fn by_permission(permission: Permission) -> TrustDecision {
     let trust = if permission.may_write() {
         Trust::MayMakeWork
     } else {
@@ -91,7 +84,7 @@ pub(super) fn by_permission(permission: Permission) -> Decision {
             format!("its author's permission on the repository is {permission}")
         }
     };
-    Decision {
+    TrustDecision {
         trust,
         reason,
         is_person: true,
@@ -99,7 +92,7 @@ pub(super) fn by_permission(permission: Permission) -> Decision {
 }
 
 impl Written {
-    /// With what stands in what was just read.
+    /// Adds the comments by remand among those just read.
     pub(super) fn new(ours: OurPosts, said: &[Comment]) -> Self {
         let mut written = Self {
             ours,
@@ -116,15 +109,15 @@ impl Written {
         let reviews = foreign.filter_map(|said| match (said.kind, said.in_reply_to) {
             (SaidKind::Review, _) => Some(said.forge_id),
             (SaidKind::ReviewComment, Some(_)) => said.review,
-            (SaidKind::ReviewComment | SaidKind::IssueComment, _) => None,
+            (SaidKind::ReviewComment | SaidKind::IssueComment | SaidKind::Person, _) => None,
         });
         let others = reviews.collect();
         Self { others, ..written }
     }
 
-    /// By what was recorded when it was posted; or, when that was cut short, by the marker that it ends with. What came
-    /// with a review of ours is ours, and so is what the forge wrapped around an answer of ours. The account says
-    /// nothing: it may be the user's own.
+    /// Recognises our posts by the recorded id, or by the marker at their end if the record is missing because of a
+    /// crash. Comments of our reviews are ours, and so is the review that the forge wraps around our replies. The
+    /// account proves nothing: it may be the user's own.
     fn is_ours(&self, said: &Comment) -> bool {
         let ours = &self.ours;
         if is_wordless_review(said) && ours.wraps.contains(&said.forge_id) {
@@ -138,8 +131,8 @@ impl Written {
         ours.forge_ids.iter().any(is_recorded) || ours.markers.iter().any(is_marked)
     }
 
-    /// It ends with a marker that is not ours, came with a review that does, or is what the forge wrapped around an
-    /// answer that does. Whoever has such an account, two programs that take each other for people never come to rest.
+    /// True if it ends with a marker of another instance, belongs to a review that does, or is the review that the
+    /// forge wraps around such a reply. Two programs that take each other for people would never stop.
     fn is_by_another(&self, said: &Comment) -> bool {
         is_by_a_remand(&said.body)
             || said
@@ -153,7 +146,7 @@ fn is_wordless_review(said: &Comment) -> bool {
     said.kind == SaidKind::Review && said.body.is_empty()
 }
 
-/// As the forge gives them out; brackets are for bots.
+/// True if the forge allows this login for a user; brackets are for bots.
 fn is_users_name(login: &str) -> bool {
     !login.is_empty()
         && login
@@ -162,7 +155,7 @@ fn is_users_name(login: &str) -> bool {
 }
 
 fn decided<'a>(trust: Trust, reason: &str, is_person: bool) -> Known<'a> {
-    Known::Decided(Decision {
+    Known::Decided(TrustDecision {
         trust,
         reason: reason.to_owned(),
         is_person,

@@ -1,5 +1,5 @@
-//! Where the work on a pull request is to be done: the worktree that is on its branch, or one of remand's own, which is
-//! only planned here. Nothing is made.
+//! The worktree for a pull request: the existing one on its branch, or a managed one, which is only planned here.
+//! Nothing is created.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use crate::blackboard::Project;
 use crate::git::{Git, GitError, Listed};
 use crate::project_settings::ProjectSettings;
 
-/// So many names are tried for a worktree of our own.
+/// Number of names that are tried for a managed worktree.
 const NAMES: u32 = 100;
 
-/// Which worktree is wanted.
+/// Requirements for the worktree.
 pub(super) struct Wanted<'a> {
     pub(super) project: &'a Project,
     pub(super) rules: &'a ProjectSettings,
@@ -22,11 +22,11 @@ pub(super) struct Wanted<'a> {
 #[derive(Debug)]
 pub(super) struct WorktreeChoice {
     pub(super) path: String,
-    /// remand makes it, or made it.
+    /// Set if remand creates it, or created it.
     pub(super) is_own: bool,
 }
 
-/// The worktree on the branch, if there is one, else the place for one.
+/// Returns the worktree on the branch if there is one, else the path for a new one.
 pub(super) async fn found_or_planned(
     git: &Git,
     wanted: &Wanted<'_>,
@@ -40,7 +40,7 @@ pub(super) async fn found_or_planned(
         return Err(refused(what, "look at `remand project list`".to_owned()));
     }
     let all = git.worktrees(&found).await?;
-    // The main checkout is the user's to work in, on whichever branch.
+    // The main checkout belongs to the user, on any branch.
     let is_fit = |one: &&Listed| {
         one.branch.as_deref() == Some(wanted.branch) && !one.prunable && one.path != found.path
     };
@@ -56,7 +56,7 @@ pub(super) async fn found_or_planned(
     )
 }
 
-/// The worktree that somebody named, which must be one of the project, on the branch.
+/// Returns the worktree that somebody named, which must belong to the project and be on the branch.
 pub(super) async fn named(
     git: &Git,
     wanted: &Wanted<'_>,
@@ -120,7 +120,7 @@ impl Wanted<'_> {
     }
 }
 
-/// A place where nothing is, or where a worktree of ours is left from an earlier change of the same pull request.
+/// A path where nothing exists, or where a managed worktree of an earlier change of the same pull request is left.
 fn planned(wanted: &Wanted<'_>, all: &[Listed]) -> Result<WorktreeChoice, IntakeError> {
     let folder = settled(&wanted.rules.own_worktrees).join(wanted.project.project_id.as_str());
     let first = format!("pr-{}", wanted.number);
@@ -146,7 +146,7 @@ fn planned(wanted: &Wanted<'_>, all: &[Listed]) -> Result<WorktreeChoice, Intake
     })
 }
 
-/// The path as it will be once it is there: what exists of it is followed to where it leads.
+/// Resolves a path that may not exist yet: symlinks in its existing part are followed.
 fn settled(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         if let Ok(there) = above.canonicalize()

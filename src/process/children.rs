@@ -1,7 +1,8 @@
-//! The children that this process has started, and those that came to it when their own parents died.
+//! Children that this process started, and orphans that it adopted.
 //!
-//! A process that an agent hides (its own session, no mark in its environment) is nobody's once its shim is killed. With us
-//! as a reaper of orphans it comes to us instead, and is ended before the next run begins.
+//! A process that an agent hides (in its own session, without the mark in its environment) has no
+//! watcher once its shim is killed. As a subreaper, remand adopts it and terminates it before the
+//! next run starts.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,23 +15,23 @@ use tokio::time::Instant;
 use super::table::{self, Entry, Key};
 use super::{MARK, ProcessError};
 
-/// Children of ours that somebody of ours waits for, or that were there before us.
+/// Children that some part of remand waits for, or that existed before this program.
 static KNOWN: Mutex<BTreeSet<Key>> = Mutex::new(BTreeSet::new());
-/// Whether orphans come to us.
+/// Set if this process adopts orphans.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
-/// Marks of commands that speak with the forge: what git or ssh leave running for their next call (a credential cache, a
-/// shared connection) is the user's.
+/// Marks of commands that talk to the forge. Processes that git or ssh leave running for their next
+/// call (a credential cache, a shared connection) belong to the user.
 const SPARED: [&str; 2] = ["forge:", "remote:"];
 
 const PAUSE: Duration = Duration::from_millis(10);
-/// From the first SIGKILL until we say that they cannot be ended.
+/// Time from the first SIGKILL until processes are reported as not terminable.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
-/// A child that somebody waits for, until this is dropped.
+/// Child that someone waits for; unregistered when dropped.
 pub(super) struct Known(Option<Key>);
 
-/// Starts a child and remembers it in one step, so that nobody takes it for an orphan in between.
+/// Starts a child and registers it in one step, so that nobody takes it for an orphan in between.
 pub(super) fn start<C, E>(
     spawn: impl FnOnce() -> Result<C, E>,
     pid: impl FnOnce(&C) -> Option<u32>,
@@ -56,7 +57,8 @@ impl Drop for Known {
     }
 }
 
-/// From here on orphans below us come to us. Children that whoever became this program had are left alone.
+/// Makes this process adopt orphaned descendants from now on. Children inherited from the program
+/// that executed remand are left alone.
 pub(crate) fn adopt_orphans() -> Result<(), ProcessError> {
     if table::ORPHANS_COME_TO_US {
         table::become_reaper().map_err(ProcessError::system("become the reaper"))?;
@@ -66,7 +68,7 @@ pub(crate) fn adopt_orphans() -> Result<(), ProcessError> {
     Ok(())
 }
 
-/// Ends everybody who came to us because their parents died, with all of their descendants, and tells how many that were.
+/// Terminates all adopted processes and their descendants, and returns how many there were.
 pub(crate) async fn end_adopted() -> Result<u32, ProcessError> {
     if !ADOPTS.load(Ordering::Relaxed) {
         return Ok(0);
@@ -74,13 +76,13 @@ pub(crate) async fn end_adopted() -> Result<u32, ProcessError> {
     let begun = Instant::now();
     let mut ended = BTreeSet::new();
     let mut empty_looks = 0;
-    // One look is not a moment, and a process can be born behind its back.
+    // A snapshot is not atomic: a process can be created while it is taken.
     while empty_looks < 2 {
         let alive = adopted()?;
         empty_looks = if alive.is_empty() { empty_looks + 1 } else { 0 };
         for entry in &alive {
             ended.insert(entry.key());
-            // Who could not be killed shows in the next look.
+            // A process that could not be killed appears in the next snapshot.
             table::signal(entry, Signal::KILL).ok();
         }
         if begun.elapsed() > GIVE_UP {
@@ -107,21 +109,23 @@ pub(crate) async fn end_adopted() -> Result<u32, ProcessError> {
     Ok(ended)
 }
 
-/// Takes in those who came to us and have ended since: nobody else would.
+/// Reaps adopted processes that have ended: nobody else would.
 pub(crate) fn reap_adopted() {
     if ADOPTS.load(Ordering::Relaxed) && has_dead_child() {
-        // A look that fails proves nothing; the next one comes.
+        // A failed snapshot proves nothing; the next one follows.
         adopted().ok();
     }
 }
 
-/// Whether some child has ended and was not waited for. Asked first, as a look at all processes costs a thousand times more.
+/// Returns true if a child has ended and was not reaped. Checked first, as a snapshot of all
+/// processes costs a thousand times more.
 fn has_dead_child() -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     matches!(rustix::process::waitid(WaitId::All, options), Ok(Some(_)))
 }
 
-/// Kills the groups of all children but the shims, which end their own when we are gone. For the end of the program.
+/// Kills the process groups of all children at the end of the program, except the shims, which
+/// terminate their own when remand is gone.
 pub(crate) fn end_children() {
     for entry in children().unwrap_or_default() {
         if !entry.is_dead
@@ -129,26 +133,27 @@ pub(crate) fn end_children() {
             && entry.group == entry.pid
             && let Some(group) = Pid::from_raw(entry.group)
         {
-            // An empty group has nobody to tell.
+            // The group may be empty.
             rustix::process::kill_process_group(group, Signal::KILL).ok();
         }
     }
 }
 
-/// The living who came to us, with their descendants. Those who are dead are taken in on the way.
+/// Returns the living adopted processes with their descendants, and reaps dead ones.
 fn adopted() -> Result<Vec<Entry>, ProcessError> {
     let known = known();
     let entries = scan()?;
     let mut roots = BTreeSet::new();
     for entry in entries.iter().filter(|entry| entry.parent == own()) {
-        // Whoever is still in the group of a command of ours is ended with that command.
+        // A process that is still in the group of a registered command is terminated with that
+        // command.
         let is_in_group = known.iter().any(|(pid, _)| *pid == entry.group);
         if known.contains(&entry.key()) || is_in_group {
             continue;
         }
         if entry.is_dead {
             if let Some(pid) = Pid::from_raw(entry.pid) {
-                // It is dead, so this does not wait.
+                // It is dead, so this does not block.
                 rustix::process::waitpid(Some(pid), WaitOptions::NOHANG).ok();
             }
         } else if !is_spared(entry.pid) {
@@ -186,7 +191,7 @@ fn own() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// A panic elsewhere leaves the set as it was, which is whole.
+/// A panic elsewhere leaves the set consistent.
 fn known() -> MutexGuard<'static, BTreeSet<Key>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }

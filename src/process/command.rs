@@ -1,11 +1,12 @@
-//! The one place where a child is made, so that none is made with our environment or our descriptors.
+//! The only place that creates child processes, so that none inherits remand's environment or
+//! descriptors.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A command with an empty environment, that will get stdin, stdout and stderr and nothing that whoever started us
-/// left open.
+/// Creates a command with an empty environment that gets stdin, stdout and stderr but no other
+/// descriptor that the caller of remand left open.
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub(super) fn command(program: &Path) -> Command {
     close_fds::set_fds_cloexec_threadsafe(3, &[]);
@@ -14,8 +15,10 @@ pub(super) fn command(program: &Path) -> Command {
     command
 }
 
-/// Looks a program up in the PATH that it will have. Left to the system this would copy our memory first: a bare name
-/// with an environment of its own goes by fork, not by `posix_spawn`.
+/// Looks up a program in the PATH that it will have.
+///
+/// Leaving this to the system would copy remand's memory first: a bare name with its own
+/// environment is started with fork, not with `posix_spawn`.
 pub(crate) fn find(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Option<PathBuf> {
     if Path::new(program).components().count() > 1 {
         return Some(PathBuf::from(program));

@@ -1,4 +1,4 @@
-//! What can go wrong with a child, told apart where a caller would act differently.
+//! Errors of child processes, distinguished where a caller would act differently.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub(crate) enum ProcessError {
 }
 
 impl ProcessError {
-    /// For `map_err`: what was being done to which file.
+    /// For `map_err`: the action and the file.
     pub(super) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File {
             action,

@@ -1,4 +1,4 @@
-//! Which process, beyond doubt: a pid alone is given to somebody else after a while.
+//! Unambiguous process identity: a pid alone is reused after a while.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,12 @@ use std::str::FromStr;
 use super::error::ProcessError;
 use super::table;
 
-/// A process, by the boot it lives in, its pid and when it started. Written `boot:pid:start`.
+/// Process, identified by boot id, pid and start time. Written `boot:pid:start`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProcessId {
     pub(crate) boot_id: String,
     pub(crate) pid: i32,
-    /// In the system's own unit; only compared, never read as a time.
+    /// Start time in the system's unit; only compared, never interpreted as a time.
     pub(crate) start_time: u64,
 }
 
@@ -34,7 +34,7 @@ impl ProcessId {
         })
     }
 
-    /// Whether it runs. A zombie does not.
+    /// Returns true if the process is running. A zombie is not.
     pub(crate) fn is_alive(&self) -> Result<bool, ProcessError> {
         if self.boot_id != boot_id()? {
             return Ok(false);
@@ -43,7 +43,8 @@ impl ProcessId {
         Ok(entry.is_some_and(|e| e.start_time == self.start_time && !e.is_dead))
     }
 
-    /// Whether it was started in the life of this kernel, so that its pid means something.
+    /// Returns true if the process was started since this kernel booted, so that its pid is
+    /// meaningful.
     pub(super) fn is_of_this_boot(&self) -> Result<bool, ProcessError> {
         Ok(self.boot_id == boot_id()?)
     }

@@ -1,20 +1,23 @@
-//! The one place that starts children: agents under a shim that outlives the daemon, and short commands.
-//! It knows nothing of the blackboard, and never decides what the end of a run means.
+//! The only module that starts child processes: agents under a shim that outlives the daemon, and
+//! short commands.
 //!
-//! A run has a folder, which is used once:
+//! It does not know the blackboard, and never decides what the end of a run means.
 //!
-//! | file | what |
+//! A run has a directory, which is used once:
+//!
+//! | file | content |
 //! |---|---|
 //! | `lock` | locked by the shim from before the agent starts until its last descendant is gone |
-//! | `shim` | which process the shim is, `boot:pid:start` |
+//! | `shim` | identity of the shim, `boot:pid:start` |
 //! | `stdout.N`, `stderr.N` | output from byte N on |
-//! | `exit.json` | how it ended; written last |
-//! | `settled` | somebody waited for the lock and cleaned up: a shim that comes late starts nothing |
-//! | `shim.err` | what the shim said, normally nothing |
+//! | `exit.json` | how the run ended; written last |
+//! | `settled` | someone waited for the lock and cleaned up: a late shim starts nothing |
+//! | `shim.err` | errors of the shim, normally empty |
 
 mod children;
 mod command;
 mod error;
+mod foreground;
 mod id;
 mod no_dump;
 mod oneshot;
@@ -40,6 +43,7 @@ use crate::work::Ended;
 pub(crate) use children::{adopt_orphans, end_adopted, end_children, reap_adopted};
 pub(crate) use command::find;
 pub(crate) use error::ProcessError;
+pub(crate) use foreground::foreground;
 pub(crate) use id::ProcessId;
 pub(crate) use no_dump::close_memory;
 pub(crate) use oneshot::{Short, ShortOutput, short};
@@ -51,14 +55,18 @@ pub(crate) use running::{Running, start};
 pub(crate) use shim::shim_main;
 pub(crate) use writers::{Writer, writers};
 
-/// Every process of a run carries `REMAND_RUN_DIR=<run's folder>` in its environment, and is found by it. Not its id:
-/// each blackboard on a machine has an r1, and one must never end the agents of another.
+/// Environment variable that marks every process of a run: `REMAND_RUN_DIR=<run's directory>`.
+///
+/// Processes are found by it. The value is not the run's id: each blackboard on a machine has an
+/// r1, and one must never terminate the agents of another.
 pub(crate) const MARK: &str = "REMAND_RUN_DIR";
-/// The run's id, for the agent.
+/// Environment variable with the run's id, for the agent.
 const RUN: &str = "REMAND_RUN";
 
-/// All that a shim needs to run an agent. It crosses to the shim through a pipe and is never on disk: the environment
-/// may hold an agent's key.
+/// Everything that a shim needs to run an agent.
+///
+/// It is passed to the shim through a pipe and never stored on disk: the environment may contain an
+/// agent's key.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) run_id: String,
@@ -66,26 +74,27 @@ pub(crate) struct Job {
     pub(crate) cwd: PathBuf,
     /// The complete environment; `REMAND_RUN` and `REMAND_RUN_DIR` are added.
     pub(crate) env: BTreeMap<String, String>,
-    /// A file that the agent reads as its stdin: the prompt.
+    /// File that the agent reads as its stdin: the prompt.
     pub(crate) stdin: PathBuf,
-    /// The run's folder.
+    /// Directory of the run.
     pub(crate) dir: PathBuf,
     pub(crate) limits: Limits,
-    /// The command is inside another one, which ends when it ends and says its status: 128 and the signal, if it was one.
+    /// Set if the command runs inside a wrapper that ends with it and reports its status (128 plus
+    /// the signal if it was killed).
     #[serde(default)]
     pub(crate) is_wrapped: bool,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Limits {
-    /// Without a byte on stdout or stderr.
+    /// Maximum time without a byte on stdout or stderr.
     pub(crate) idle: Duration,
     pub(crate) total: Duration,
-    /// From SIGTERM to SIGKILL.
+    /// Time from SIGTERM to SIGKILL.
     pub(crate) grace: Duration,
 }
 
-/// How a run ended, as its shim saw it.
+/// End of a run, as observed by its shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Exit {
     pub(crate) ended: Ended,
@@ -93,12 +102,12 @@ pub(crate) struct Exit {
     pub(crate) signal: Option<i32>,
     pub(crate) stdout_bytes: u64,
     pub(crate) stderr_bytes: u64,
-    /// Processes that had to be ended after the agent itself was gone.
+    /// Number of processes that had to be terminated after the agent itself was gone.
     pub(crate) leftovers: u32,
-    /// Processes that could not be ended at all: another user's, or stuck in the kernel.
+    /// Number of processes that could not be terminated: another user's, or stuck in the kernel.
     pub(crate) survivors: u32,
     pub(crate) elapsed_ms: u64,
-    /// Why it could not be started, or why its output is not complete.
+    /// Reason why it could not be started, or why its output is incomplete.
     pub(crate) detail: Option<String>,
 }
 

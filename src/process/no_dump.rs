@@ -1,5 +1,5 @@
-//! The memory and the environment of this process, where the user's tokens are: closed to every other process of the
-//! same user, agents first of all.
+//! Protects the memory and environment of this process, which hold the user's tokens, from all
+//! other processes of the same user, above all agents.
 
 use std::io;
 
@@ -7,15 +7,18 @@ use rustix::process::{Resource, Rlimit};
 
 use super::{ProcessError, table};
 
-/// From here on no other process can read our memory, our environment or our descriptors, unless it is root's, and no
-/// core is left on the disk. A child is as open as any as soon as it is another program. First of all in each of our
-/// processes.
+/// Closes this process to other processes.
+///
+/// No process except root's can read its memory, environment or descriptors from now on, and no
+/// core dump is written. A child becomes accessible again as soon as it executes another program.
+/// Must be called first in each of remand's processes.
 pub(crate) fn close_memory() -> Result<(), ProcessError> {
     let closed = table::close_to_others().and_then(|()| no_core());
     closed.map_err(ProcessError::system("close its memory to other processes"))
 }
 
-/// For systems where the other does not do it. Inherited: a program that wants a core may allow itself one again.
+/// Disables core dumps, for systems where the other call does not. Inherited: a program that wants
+/// core dumps may enable them again.
 fn no_core() -> io::Result<()> {
     let allowed = rustix::process::getrlimit(Resource::Core);
     rustix::process::setrlimit(

@@ -1,4 +1,5 @@
-//! Short commands, such as git: their output in memory, a limit, and no process left behind in their group.
+//! Short commands such as git: output in memory, a time limit, and no process left behind in their
+//! group.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -18,17 +19,18 @@ use super::children::{self, Known};
 use super::command::{command, find};
 use super::{ProcessError, table};
 
-/// From SIGTERM to SIGKILL: enough for git to remove its lock files.
+/// Time from SIGTERM to SIGKILL: enough for git to remove its lock files.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long output is awaited after the exit: what was written is in the pipe, but a process that left the group may
-/// hold the pipe open for hours.
+/// Time to wait for output after the exit: written output is in the pipe, but a process that left
+/// the group may hold the pipe open for hours.
 const MOMENT: Duration = Duration::from_millis(300);
 
-/// Exit codes with which a shell or a sandbox reports that its command was ended by a signal. 128 and 129 are git's own.
+/// Exit codes with which a shell or a sandbox reports that its command was killed by a signal. 128
+/// and 129 are git's own.
 const SIGNALS: RangeInclusive<i32> = 130..=192;
 
 pub(crate) struct Short {
-    /// A name is looked up in the PATH of `env`.
+    /// Program; a bare name is looked up in the PATH of `env`.
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
     pub(crate) cwd: PathBuf,
@@ -36,16 +38,16 @@ pub(crate) struct Short {
     pub(crate) env: BTreeMap<OsString, OsString>,
     pub(crate) stdin: Option<Vec<u8>>,
     pub(crate) limit: Duration,
-    /// How many bytes of each stream are kept; the rest is read and dropped.
+    /// Maximum number of bytes kept of each stream; the rest is read and dropped.
     pub(crate) cap: usize,
-    /// The command runs inside a sandbox, which would end at SIGTERM and take the command with it before that has
-    /// removed its lock files.
+    /// Set if the command runs inside a sandbox, which would end at SIGTERM and take the command
+    /// with it before that has removed its lock files.
     pub(crate) is_wrapped: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ShortOutput {
-    /// Nothing when it was ended by a signal.
+    /// Exit status; `None` if it was killed by a signal.
     pub(crate) status: Option<i32>,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
@@ -53,13 +55,13 @@ pub(crate) struct ShortOutput {
 }
 
 impl ShortOutput {
-    /// Whether it, or the command that it wraps, was ended by a signal.
+    /// Returns true if the command, or the command that it wraps, was killed by a signal.
     pub(crate) fn was_killed(&self) -> bool {
         self.status.is_none_or(|status| SIGNALS.contains(&status))
     }
 }
 
-/// Runs a command to its end. When this is dropped before that, its group is killed.
+/// Runs a command to its end. If dropped before that, its group is killed.
 pub(crate) async fn short(cmd: &Short) -> Result<ShortOutput, ProcessError> {
     let (mut child, _known) = spawn(cmd)?;
     let group = Group::of(&child);
@@ -88,7 +90,7 @@ pub(crate) async fn short(cmd: &Short) -> Result<ShortOutput, ProcessError> {
             group.signal(Signal::KILL);
         }
         if ended.is_some() && !are_closed {
-            // What comes later is not of this command.
+            // Later output does not belong to this command.
             timeout(MOMENT, streams).await.ok();
         }
         ended
@@ -150,7 +152,7 @@ fn name(cmd: &Short) -> String {
     cmd.program.to_string_lossy().into_owned()
 }
 
-/// At the limit: SIGTERM to the group, a short grace, SIGKILL.
+/// Terminates a command at its time limit: SIGTERM to the group, a short grace, SIGKILL.
 async fn end(child: &mut Child, group: &Group, cmd: &Short) {
     if cmd.is_wrapped {
         group.ask_descendants();
@@ -159,12 +161,12 @@ async fn end(child: &mut Child, group: &Group, cmd: &Short) {
     }
     if timeout(GRACE, child.wait()).await.is_err() {
         group.signal(Signal::KILL);
-        // It cannot refuse; should it be stuck in the kernel, the runtime takes it in later.
+        // It cannot ignore SIGKILL; if it is stuck in the kernel, the runtime reaps it later.
         timeout(GRACE, child.wait()).await.ok();
     }
 }
 
-/// The process group of a command, killed when it is dropped.
+/// Process group of a command, killed on drop.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -177,21 +179,21 @@ impl Group {
         )
     }
 
-    /// SIGTERM to all descendants of the leader, and not to itself.
+    /// Sends SIGTERM to all descendants of the leader, but not to the leader.
     fn ask_descendants(&self) {
         let Some(leader) = self.0.map(|pid| pid.as_raw_nonzero().get()) else {
             return;
         };
         let entries = table::scan().unwrap_or_default();
         for entry in table::descendants(&entries, [leader]) {
-            // It may have ended since.
+            // It may have ended in the meantime.
             table::signal(&entry, Signal::TERM).ok();
         }
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
-            // An empty group has nobody to tell.
+            // The group may be empty.
             rustix::process::kill_process_group(group, signal).ok();
         }
     }
@@ -203,7 +205,7 @@ impl Drop for Group {
     }
 }
 
-/// A command need not read its input.
+/// Writes the input. A command need not read it.
 async fn feed(stdin: Option<ChildStdin>, bytes: &[u8]) {
     if let Some(mut stdin) = stdin {
         stdin.write_all(bytes).await.ok();
@@ -226,7 +228,7 @@ impl Capped {
         }
     }
 
-    /// Reads to the end, also what is not kept: the command must not hang on a full pipe.
+    /// Reads to the end, including what is not kept: the command must not block on a full pipe.
     async fn fill(&mut self, stream: Option<impl AsyncRead + Unpin>) {
         let Some(mut stream) = stream else { return };
         let mut buffer = vec![0; 16 * 1024];

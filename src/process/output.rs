@@ -1,7 +1,9 @@
-//! What an agent wrote: the beginning and the end are kept, the middle of a flood is counted and dropped.
+//! Output of an agent: the start and the end are kept; the middle of an overlong stream is counted
+//! and dropped.
 //!
-//! A stream is a row of files named after the offset of their first byte. The first holds the head; of those behind it
-//! the last three stay. Files only grow and vanish, so that a reader needs no lock while the agent runs.
+//! A stream is a sequence of files named after the offset of their first byte. The first holds the
+//! head; of the others, the last three are kept. Files only grow or are deleted, so a reader needs
+//! no lock while the agent runs.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -16,7 +18,8 @@ use crate::files::{self, Refused};
 const HEAD: u64 = 256 * 1024;
 const TAIL: u64 = 1024 * 1024;
 const PIECE: u64 = TAIL / 2;
-/// Two whole pieces and the one being written: never less than the tail.
+/// Number of pieces kept after the head: two complete ones and the one being written, so never less
+/// than the tail.
 const PIECES: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,16 +28,16 @@ pub(crate) enum Stream {
     Stderr,
 }
 
-/// Output that was kept: head, a line that says how much was left out, tail.
+/// Stored output: head, a line with the number of omitted bytes, tail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// Bytes that are not UTF-8 are replaced.
+    /// Text, with bytes that are not UTF-8 replaced.
     pub(crate) text: String,
     pub(crate) bytes_seen: u64,
     pub(crate) bytes_left_out: u64,
 }
 
-/// What is kept of a stream, now; also while the run is live.
+/// Returns the output stored so far; can be called while the run is live.
 pub(crate) fn read_output(dir: &Path, stream: Stream) -> Result<Kept, ProcessError> {
     let mut runs = Runs::default();
     let pieces = pieces(dir, stream)?;
@@ -55,7 +58,7 @@ pub(crate) fn read_output(dir: &Path, stream: Stream) -> Result<Kept, ProcessErr
     })
 }
 
-/// When the last byte of a stream was written; nothing when there is none yet.
+/// Returns the time of the last byte of a stream; `None` if there is none yet.
 pub(crate) fn written_at(dir: &Path, stream: Stream) -> Result<Option<Time>, ProcessError> {
     let Some(piece) = pieces(dir, stream)?.pop() else {
         return Ok(None);
@@ -74,17 +77,17 @@ pub(crate) fn written_at(dir: &Path, stream: Stream) -> Result<Option<Time>, Pro
     }
 }
 
-/// Reads a stream as it grows: each call gives what is new since the last.
+/// Reads a stream as it grows: each call returns what is new since the last.
 pub(crate) struct Follow {
     dir: PathBuf,
     stream: Stream,
     next: u64,
-    /// The first bytes of a character whose rest has not been written yet.
+    /// First bytes of a character whose remaining bytes have not been written yet.
     held: Vec<u8>,
 }
 
 impl Follow {
-    /// From the first byte that is kept.
+    /// Starts at the first byte that is kept.
     pub(crate) fn new(dir: &Path, stream: Stream) -> Self {
         Self {
             dir: dir.to_owned(),
@@ -94,7 +97,7 @@ impl Follow {
         }
     }
 
-    /// What was written since the last call, with a line for what came and went meanwhile.
+    /// Returns what was written since the last call, with a line for output dropped in between.
     pub(crate) fn more(&mut self) -> Result<String, ProcessError> {
         let mut runs = Runs {
             next: self.next,
@@ -115,14 +118,14 @@ impl Follow {
     }
 }
 
-/// The shim's end: takes everything, keeps what is worth keeping. Never fails: an agent must not hang or die because
-/// the disk is full.
+/// The shim's side: accepts all output and stores the part worth keeping. Never fails: an agent
+/// must not hang or die because the disk is full.
 pub(super) struct Keeper {
     dir: PathBuf,
     stream: Stream,
     seen: u64,
     current: Option<File>,
-    /// How many bytes the current file still takes.
+    /// Number of bytes that the current file can still take.
     room: u64,
     tail: VecDeque<u64>,
     trouble: Option<io::Error>,
@@ -146,7 +149,7 @@ impl Keeper {
         self.seen
     }
 
-    /// The first thing that kept the output from being kept.
+    /// Returns the first error that prevented output from being stored.
     pub(super) fn trouble(&self) -> Option<&io::Error> {
         self.trouble.as_ref()
     }
@@ -164,7 +167,8 @@ impl Keeper {
                 && let Err(error) = file.write_all(now)
             {
                 self.trouble.get_or_insert(error);
-                // What is in the file no longer fits its offsets: the next byte starts a new one.
+                // The contents of the file no longer match its offsets: the next byte starts a new
+                // one.
                 self.current = None;
             }
             let taken = u64::try_from(fits).unwrap_or(u64::MAX);
@@ -213,7 +217,8 @@ struct Piece {
 }
 
 impl Piece {
-    /// From a byte of the stream to the end of this piece; nothing when it was dropped meanwhile.
+    /// Reads from an offset of the stream to the end of this piece; nothing if it was deleted
+    /// meanwhile.
     fn read(&self, from: u64) -> Result<Vec<u8>, ProcessError> {
         let skip = from.saturating_sub(self.offset);
         let mut bytes = Vec::new();
@@ -233,7 +238,7 @@ impl Piece {
     }
 }
 
-/// Bytes put together from pieces, with a line where some are missing.
+/// Bytes assembled from pieces, with a line where some are missing.
 #[derive(Default)]
 struct Runs {
     bytes: Vec<u8>,
@@ -261,7 +266,7 @@ impl Runs {
     }
 }
 
-/// How many bytes at the end begin a character without ending it.
+/// Returns the number of bytes at the end that start a character without completing it.
 fn unfinished(bytes: &[u8]) -> usize {
     for (back, byte) in bytes.iter().rev().take(3).enumerate() {
         let length = match byte {
@@ -276,7 +281,7 @@ fn unfinished(bytes: &[u8]) -> usize {
     0
 }
 
-/// In the order of the stream.
+/// Lists the pieces in stream order.
 fn pieces(dir: &Path, stream: Stream) -> Result<Vec<Piece>, ProcessError> {
     let mut pieces = Vec::new();
     let entries = match fs::read_dir(dir) {
@@ -293,7 +298,7 @@ fn pieces(dir: &Path, stream: Stream) -> Result<Vec<Piece>, ProcessError> {
             .and_then(|n| n.parse().ok());
         let Some(offset) = offset else { continue };
         match entry.metadata() {
-            // No keeper makes a larger one: that is somebody else's.
+            // No keeper writes a larger one: it was put there by someone else.
             Ok(metadata) => pieces.push(Piece {
                 path: entry.path(),
                 offset,
@@ -304,7 +309,7 @@ fn pieces(dir: &Path, stream: Stream) -> Result<Vec<Piece>, ProcessError> {
         }
     }
     pieces.sort_by_key(|piece| piece.offset);
-    // The first one and the last ones are all that a keeper keeps, and one more while it drops one.
+    // A keeper keeps only the first and the last ones, plus one while it drops one.
     let surplus = pieces.len().saturating_sub(PIECES + 2);
     if surplus > 0 {
         pieces.drain(1..=surplus);

@@ -1,4 +1,4 @@
-//! Makes sure that nothing of a run is alive before anybody touches its worktree again.
+//! Makes sure that no process of a run is alive before anyone touches its worktree again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -15,14 +15,17 @@ use super::table::{self, Entry, Key};
 use super::{MARK, ProcessError, ProcessId, run_dir};
 
 const PAUSE: Duration = Duration::from_millis(25);
-/// From SIGTERM to SIGKILL: these were given their grace before.
+/// Time from SIGTERM to SIGKILL: these processes already had their grace period.
 const GRACE: Duration = Duration::from_secs(1);
-/// From SIGKILL until we say that they cannot be ended.
+/// Time from SIGKILL until processes are reported as not terminable.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
-/// Waits until the run's shim has let go of its lock, then ends whatever still carries the run's mark, and tells how
-/// many that were. A shim that holds the lock for longer than `limit` is killed, and what it watched over is ended
-/// here. After this no shim can start an agent in this folder. For a run that nobody waits for any more.
+/// Waits until the run's shim has released its lock, then terminates all processes that carry the
+/// run's mark, and returns how many there were.
+///
+/// A shim that holds the lock for longer than `limit` is killed, and its processes are terminated
+/// here. After this no shim can start an agent in this directory. For a run that nobody waits for
+/// any more.
 pub(crate) async fn settle(dir: &Path, limit: Duration) -> Result<u32, ProcessError> {
     if !dir
         .try_exists()
@@ -35,13 +38,15 @@ pub(crate) async fn settle(dir: &Path, limit: Duration) -> Result<u32, ProcessEr
     let ended = Sweep::new(dir.as_os_str(), run_dir::read_shim(dir)?)?
         .end_all()
         .await?;
-    // Those who hid from its mark came to us when the shim died.
+    // Processes that hid from the mark were adopted when the shim died.
     Ok(ended + end_adopted().await?)
 }
 
-/// Makes the folder of a run that has none yet. What is there already is of an earlier life, whose runs had the same
-/// numbers: nothing of it is believed. Whoever is still alive in it is ended first, since it would write into the new
-/// one; then it is moved to `<dir>.old-<n>`.
+/// Creates the directory of a run that has none yet.
+///
+/// An existing directory belongs to an earlier database, whose runs had the same numbers: nothing
+/// in it is trusted. Processes still alive in it are terminated first, since they would write into
+/// the new one; then it is moved to `<dir>.old-<n>`.
 pub(crate) async fn claim_folder(dir: &Path, limit: Duration) -> Result<(), ProcessError> {
     while !run_dir::make_new(dir)? {
         if dir.is_dir() {
@@ -52,13 +57,14 @@ pub(crate) async fn claim_folder(dir: &Path, limit: Duration) -> Result<(), Proc
     Ok(())
 }
 
-/// Ends whatever carries [`MARK`] with this value: of a run that has no folder, or of short commands.
+/// Terminates all processes whose [`MARK`] has this value: those of a run without a directory, or
+/// of short commands.
 pub(crate) async fn end_marked(value: &OsStr) -> Result<u32, ProcessError> {
     Sweep::new(value, None)?.end_all().await
 }
 
-/// Ends what carries a [`MARK`] that is this prefix and the [`ProcessId`] of somebody who is dead: nobody watches over it
-/// any more. Whose holder lives, or can't be told, is left alone.
+/// Terminates processes whose [`MARK`] is this prefix and the [`ProcessId`] of a dead process,
+/// since nobody watches them any more. Processes whose holder is alive or unknown are left alone.
 pub(crate) async fn end_left(prefix: &str) -> Result<u32, ProcessError> {
     let entries = table::scan().map_err(ProcessError::system("list the processes"))?;
     let begins = format!("{MARK}={prefix}");
@@ -107,7 +113,7 @@ async fn wait_for_lock(dir: &Path, limit: Duration) -> Result<Option<Lock>, Proc
         if started.elapsed() >= limit {
             return Ok(None);
         }
-        // The agent may have stopped it.
+        // The agent may have stopped it with a signal.
         if let Some(shim) = run_dir::read_shim(dir)? {
             wake(&shim);
         }
@@ -115,13 +121,14 @@ async fn wait_for_lock(dir: &Path, limit: Duration) -> Result<Option<Lock>, Proc
     }
 }
 
-/// The processes of a run whose shim is gone.
+/// Processes of a run whose shim is gone.
 struct Sweep {
     /// `NAME=value`.
     mark: OsString,
-    /// Who was the shim, if that is known and was in the life of this kernel.
+    /// Identity of the shim, if it is known and was started since this kernel booted.
     shim: Option<ProcessId>,
-    /// Everyone found so far: a child whose marked parent has died since would not be found again.
+    /// All processes found so far: a child whose marked parent has died since would not be found
+    /// again.
     known: BTreeMap<Key, StopRequest>,
 }
 
@@ -146,7 +153,8 @@ impl Sweep {
         })
     }
 
-    /// Until two looks in a row find nobody: one look is not a moment, and a process can be born behind its back.
+    /// Repeats until two snapshots in a row are empty: a snapshot is not atomic, and a process can
+    /// be created while it is taken.
     async fn end_all(mut self) -> Result<u32, ProcessError> {
         let kill_at = Instant::now() + GRACE;
         let mut empty_looks = 0;
@@ -154,7 +162,7 @@ impl Sweep {
             let alive = self.look()?;
             empty_looks = if alive.is_empty() { empty_looks + 1 } else { 0 };
             if empty_looks == 2 {
-                // A shim that has let go of its lock may still be on its way out.
+                // A shim that has released its lock may still be exiting.
                 let shim = self.shim.as_ref().map(|shim| (shim.pid, shim.start_time));
                 let ended = self.known.keys().filter(|key| Some(**key) != shim).count();
                 return Ok(u32::try_from(ended).unwrap_or(u32::MAX));
@@ -183,10 +191,11 @@ impl Sweep {
         }
     }
 
-    /// Everyone of this run who is alive now.
+    /// Returns all living processes of this run.
     fn look(&mut self) -> Result<Vec<Entry>, ProcessError> {
         let entries = table::scan().map_err(ProcessError::system("list the processes"))?;
-        // A daemon may itself run under an agent whose run has the same name: it must not end its own ancestors.
+        // A daemon may itself run under an agent whose run has the same name: it must not terminate
+        // its own ancestors.
         let own = table::ancestry(&entries, rustix::process::getpid().as_raw_nonzero().get());
         let roots: BTreeSet<i32> = self
             .roots(&entries)
@@ -214,16 +223,17 @@ impl Sweep {
     fn ask(&mut self, entry: &Entry) {
         if self.known.insert(entry.key(), StopRequest::Yes) != Some(StopRequest::Yes) {
             for signal in [Signal::TERM, Signal::CONT] {
-                // Who could not be told shows in the next look.
+                // A process that could not be signalled appears in the next snapshot.
                 table::signal(entry, signal).ok();
             }
         }
     }
 
-    /// Who carries the mark, or is in the session that the shim opened.
+    /// Returns processes that carry the mark or are in the session that the shim opened.
     fn roots<'a>(&'a self, entries: &'a [Entry]) -> impl Iterator<Item = i32> + 'a {
         let since = self.shim.as_ref().map_or(0, |shim| shim.start_time);
-        // The session's number stays taken while anyone is in it: a stranger who has it now shows that all are gone.
+        // The number of a session stays taken while it has members: if another process has it now,
+        // all of them are gone.
         let stranger = |shim: &&ProcessId| {
             entries
                 .iter()
@@ -243,7 +253,7 @@ impl Sweep {
 }
 
 fn kill(entry: &Entry) {
-    // Who could not be killed shows in the next look.
+    // A process that could not be killed appears in the next snapshot.
     table::signal(entry, Signal::KILL).ok();
 }
 
@@ -253,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_session_is_not_the_shims_when_a_stranger_has_its_number() {
-        // Beyond any pid that a system gives.
+        // Larger than any pid that a system assigns.
         let pid = i32::MAX - 1;
         let shim = ProcessId {
             boot_id: "b".into(),

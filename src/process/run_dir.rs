@@ -1,24 +1,25 @@
-//! The files of a run's folder that say who has it and how it ended.
+//! Files in a run's directory that record who holds it and how the run ended.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, OFlags};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 
 use super::{Exit, ProcessError, ProcessId};
 use crate::files::{self, Refused, SMALL};
 
-/// How the run in this folder ended; nothing while it runs, or when its shim died before it could say.
+/// Returns how the run in this directory ended; `None` while it runs, or if its shim died before it
+/// could record the end.
 pub(crate) fn read_exit(dir: &Path) -> Result<Option<Exit>, ProcessError> {
     let path = exit_path(dir);
     match files::read(&path, SMALL) {
         Ok(text) => serde_json::from_slice(&text)
             .map(Some)
             .map_err(|source| ProcessError::BadExit { path, source }),
-        // A shim puts a regular file there: anything else was put there by somebody else, and says nothing.
+        // A shim writes a regular file: anything else was put there by someone else and means
+        // nothing.
         Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => {
             Ok(None)
         }
@@ -31,7 +32,7 @@ pub(super) struct Lock {
     _file: File,
 }
 
-/// Makes the folder of a run that is about to start.
+/// Creates the directory of a run that is about to start.
 pub(super) fn make(dir: &Path) -> Result<(), ProcessError> {
     DirBuilder::new()
         .recursive(true)
@@ -50,7 +51,7 @@ pub(super) fn make(dir: &Path) -> Result<(), ProcessError> {
     Ok(())
 }
 
-/// Makes the folder, or says that something of this name is there.
+/// Creates the directory; `false` if the name is already taken.
 pub(super) fn make_new(dir: &Path) -> Result<bool, ProcessError> {
     let private = |recursive| {
         let mut builder = DirBuilder::new();
@@ -69,7 +70,7 @@ pub(super) fn make_new(dir: &Path) -> Result<bool, ProcessError> {
     }
 }
 
-/// Gives what has this name the first of `<dir>.old-1`, `<dir>.old-2`, … that is free.
+/// Renames a directory to the first free name of `<dir>.old-1`, `<dir>.old-2`, …
 pub(super) fn move_aside(dir: &Path) -> Result<(), ProcessError> {
     let mut n = 1_u64;
     loop {
@@ -85,9 +86,10 @@ pub(super) fn move_aside(dir: &Path) -> Result<(), ProcessError> {
     }
 }
 
-/// Removes the folder of a run with all that is in it; `false` when something of the run still holds its lock.
+/// Removes the directory of a run with its contents; `false` if a process of the run still holds
+/// its lock.
 pub(crate) fn remove_folder(dir: &Path) -> Result<bool, ProcessError> {
-    // `runs/..` is in `runs` only by its letters.
+    // `runs/..` is inside `runs` only textually.
     if dir.file_name().is_none() {
         let error = std::io::Error::new(ErrorKind::InvalidInput, "it has no name of its own");
         return Err(ProcessError::file("remove", dir)(error));
@@ -108,7 +110,7 @@ pub(crate) fn remove_folder(dir: &Path) -> Result<bool, ProcessError> {
     Ok(true)
 }
 
-/// Takes the run's lock, or gives nothing when somebody holds it.
+/// Takes the run's lock; `None` if another process holds it.
 pub(super) fn try_lock(dir: &Path) -> Result<Option<Lock>, ProcessError> {
     let path = lock_path(dir);
     let file = OpenOptions::new()
@@ -116,14 +118,14 @@ pub(super) fn try_lock(dir: &Path) -> Result<Option<Lock>, ProcessError> {
         .truncate(false)
         .write(true)
         .mode(0o600)
-        // Somebody may have put a pipe or a link there.
+        // Someone may have put a pipe or a symlink there.
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
         .open(&path)
         .map_err(ProcessError::file("open", &path))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match file.try_lock() {
         Ok(()) => Ok(Some(Lock { _file: file })),
-        Err(Errno::WOULDBLOCK) => Ok(None),
-        Err(error) => Err(ProcessError::file("lock", &path)(error.into())),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(ProcessError::file("lock", &path)(error)),
     }
 }
 
@@ -131,7 +133,7 @@ pub(super) fn lock_path(dir: &Path) -> PathBuf {
     dir.join("lock")
 }
 
-/// Whether this run ended, or was given up before it began.
+/// Returns true if this run has ended, or was abandoned before it started.
 pub(super) fn is_over(dir: &Path) -> Result<bool, ProcessError> {
     for path in [exit_path(dir), settled_path(dir)] {
         if path
@@ -144,7 +146,8 @@ pub(super) fn is_over(dir: &Path) -> Result<bool, ProcessError> {
     Ok(false)
 }
 
-/// From here on no shim starts an agent in this folder. To be called with the lock held.
+/// Prevents any shim from starting an agent in this directory from now on. Must be called with the
+/// lock held.
 pub(super) fn mark_settled(dir: &Path) -> Result<(), ProcessError> {
     let path = settled_path(dir);
     files::replace(&path, b"").map_err(ProcessError::file("write", &path))
@@ -158,8 +161,8 @@ pub(super) fn write_shim(dir: &Path, shim: &ProcessId) -> Result<(), ProcessErro
 pub(super) fn read_shim(dir: &Path) -> Result<Option<ProcessId>, ProcessError> {
     let path = shim_path(dir);
     match files::read_text(&path, SMALL) {
-        // Cut short by a power failure, or the agent wrote into it: what does not name a process must not keep anybody
-        // from settling the run by its mark.
+        // It may be truncated by a power failure, or written by the agent: a file that does not
+        // name a process must not prevent the run from being settled by its mark.
         Ok(text) => Ok(text.parse().ok()),
         Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => {
             Ok(None)
@@ -168,8 +171,10 @@ pub(super) fn read_shim(dir: &Path) -> Result<Option<ProcessId>, ProcessError> {
     }
 }
 
-/// When a run ended, in seconds since 1970: when its shim wrote that it had, or, when the machine went down with it,
-/// when it came up again. None when nobody can say.
+/// Returns when a run ended, in seconds since 1970.
+///
+/// This is the time at which its shim recorded the end or, if the machine went down with it, the
+/// time of the next boot. `None` if unknown.
 pub(crate) fn ended_at(dir: &Path) -> Result<Option<u64>, ProcessError> {
     let path = exit_path(dir);
     match fs::symlink_metadata(&path).and_then(|meta| meta.modified()) {
@@ -199,7 +204,8 @@ fn came_up_at() -> Option<u64> {
         .ok()
 }
 
-/// Whole or not at all, also when the power fails: written beside, made durable, then given its name.
+/// Writes `exit.json` atomically, also across a power failure: written to a temporary file, synced,
+/// then renamed.
 pub(super) fn write_exit(dir: &Path, exit: &Exit) -> Result<(), ProcessError> {
     let path = exit_path(dir);
     let text = serde_json::to_vec(exit).map_err(|source| ProcessError::BadExit {

@@ -1,4 +1,4 @@
-//! The daemon's hold on a run: the shim's pipe and its process.
+//! The daemon's handle on a run: the shim's pipe and process.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -15,10 +15,11 @@ use super::terminate::later;
 use super::{Exit, Job, MARK, ProcessError, ProcessId, RUN, run_dir, table};
 use crate::failpoint::{self, crash_point};
 
-/// Longer than a shim takes to end everything after its limits: then it is stuck, or was stopped by its own agent.
+/// Longer than a shim takes to terminate everything after its limits; beyond that it is stuck, or
+/// was stopped by its own agent.
 const SHIM_OVERDUE: Duration = Duration::from_secs(90);
 
-/// A run that was started. Dropping it closes the pipe to the shim, which then ends the run as `daemon_gone`.
+/// Started run. Dropping it closes the pipe to the shim, which then ends the run as `daemon_gone`.
 pub(crate) struct Running {
     shim: ProcessId,
     child: Child,
@@ -28,10 +29,10 @@ pub(crate) struct Running {
     overdue_at: Instant,
 }
 
-/// Starts `<remand> __shim` and hands it the job. The folder is made if it is not there.
+/// Starts `<remand> __shim` and passes it the job. The directory is created if it does not exist.
 ///
 /// # Errors
-/// After an error nothing of this run stays alive: the shim's pipe is closed.
+/// After an error no process of this run stays alive: the shim's pipe is closed.
 pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, ProcessError> {
     let mut line = serde_json::to_vec(job).map_err(ProcessError::Job)?;
     line.push(b'\n');
@@ -58,7 +59,7 @@ pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, Pro
         run_id: job.run_id.clone(),
         source,
     };
-    // Both are there until the child is waited for.
+    // Both exist until the child is waited for.
     let gone = || hand_over(rustix::io::Errno::SRCH.into());
     let pid = child
         .id()
@@ -87,8 +88,8 @@ impl Running {
         &self.shim
     }
 
-    /// Waits for the shim; nothing when it vanished and left no `exit.json`. Then `settle` ends what it watched over.
-    /// Can be dropped and called again.
+    /// Waits for the shim; `None` if it vanished without writing `exit.json`. `settle` then
+    /// terminates the processes that it watched. Cancel-safe: can be dropped and called again.
     pub(crate) async fn wait(&mut self) -> Result<Option<Exit>, ProcessError> {
         tokio::select! {
             ended = self.child.wait() => {
@@ -103,12 +104,12 @@ impl Running {
         run_dir::read_exit(&self.dir)
     }
 
-    /// Asks the shim to end everything; `wait` tells when that is done.
+    /// Asks the shim to terminate everything; `wait` returns when that is done.
     pub(crate) async fn stop(&mut self) {
         self.order(b"stop\n").await;
     }
 
-    /// Asks it to end everything within a moment, whatever grace its agent was given.
+    /// Asks the shim to terminate everything quickly, whatever grace its agent was given.
     pub(crate) async fn hurry(&mut self) {
         self.order(b"hurry\n").await;
     }
@@ -116,10 +117,10 @@ impl Running {
     async fn order(&mut self, line: &[u8]) {
         let Some(stdin) = &mut self.stdin else { return };
         if stdin.write_all(line).await.is_err() {
-            // Nobody reads: it is ending already.
+            // Nobody reads: it is already exiting.
             self.stdin = None;
         }
-        // An agent may have stopped its shim: it must be woken to hear anything.
+        // An agent may have stopped its shim, which must be resumed to receive anything.
         wake(&self.shim);
     }
 }
@@ -128,7 +129,7 @@ pub(super) fn wake(shim: &ProcessId) {
     if let Ok(Some(entry)) = table::look(shim.pid)
         && entry.start_time == shim.start_time
     {
-        // Who is not there need not be woken.
+        // A process that is gone need not be resumed.
         table::signal(&entry, Signal::CONT).ok();
     }
 }

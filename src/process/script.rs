@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A shell script, written by a child: a file that this process has open for writing, or that another test's child
-/// inherited for a moment, can't be started ("text file busy").
+/// Writes a shell script through a child: a file that this process has open for writing, or that
+/// another test's child inherited for a moment, cannot be executed ("text file busy").
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub(crate) fn write_script(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();

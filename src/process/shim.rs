@@ -1,8 +1,9 @@
-//! The body of `remand __shim`: runs one agent, outlives the daemon if need be, and leaves nothing behind but the
-//! run's folder. It judges nothing.
+//! Body of `remand __shim`: runs one agent, outlives the daemon if necessary, and leaves nothing
+//! behind except the run's directory. It does not interpret results.
 //!
-//! Its stdin is a pipe from the daemon. The first line is the job as JSON; a line `stop` ends the run, `hurry` without its grace; the end of the
-//! pipe means that the daemon is gone, and ends the run too.
+//! Its stdin is a pipe from the daemon. The first line is the job as JSON; a line `stop` ends the
+//! run, `hurry` ends it without its grace period; the end of the pipe means that the daemon is
+//! gone, and ends the run too.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -24,7 +25,7 @@ use crate::work::Ended;
 
 pub(crate) fn shim_main() -> ExitCode {
     rustix::process::umask(Mode::from_raw_mode(0o077));
-    // Started through a link in /proc it would be listed under the name of that link.
+    // Started through a link in /proc, it would be listed under the name of that link.
     #[cfg(target_os = "linux")]
     rustix::thread::set_name(c"remand").ok();
     match attend() {
@@ -33,7 +34,7 @@ pub(crate) fn shim_main() -> ExitCode {
             let source = std::error::Error::source(&error)
                 .map(|source| format!(": {source}"))
                 .unwrap_or_default();
-            // Into `shim.err`; when even that fails there is nobody left to tell.
+            // Goes to `shim.err`; if even that fails, it cannot be reported anywhere.
             writeln!(io::stderr(), "{error}{source}").ok();
             ExitCode::FAILURE
         }
@@ -93,7 +94,7 @@ async fn run() -> Result<(), ProcessError> {
     Ok(())
 }
 
-/// Starts the agent, or says for people why not.
+/// Starts the agent, or returns the reason for the failure as text.
 fn spawn(job: &Job) -> Result<Child, String> {
     let Some((program, args)) = job.argv.split_first() else {
         return Err("no program was given".to_owned());
@@ -107,7 +108,8 @@ fn spawn(job: &Job) -> Result<Child, String> {
     let path = find(OsStr::new(program), path, &job.cwd)
         .ok_or_else(|| format!("the program `{program}` was not found"))?;
     let failed = |error: io::Error| format!("cannot start `{program}`: {error}");
-    // All that can fail comes before the spawn: afterwards there would be an agent that nobody watches.
+    // Everything that can fail comes before the spawn: afterwards there would be an agent that
+    // nobody watches.
     let (stdout, to_stdout) = stream().map_err(failed)?;
     let (stderr, to_stderr) = stream().map_err(failed)?;
     let child = command(&path)

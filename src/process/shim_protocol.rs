@@ -1,4 +1,4 @@
-//! What the shim is told: by the daemon through its stdin, by the system through signals.
+//! Orders to the shim: from the daemon through its stdin, from the system through signals.
 
 use std::io;
 
@@ -10,13 +10,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{Job, ProcessError};
 use crate::work::Ended;
 
-/// A job is arguments and an environment: the system takes no larger ones.
+/// Maximum size of a job, which is arguments and an environment: the system accepts no larger ones.
 const MAX_JOB: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Stop,
-    /// The daemon can't wait for long.
+    /// The daemon cannot wait for long.
     Hurry,
     DaemonGone,
 }
@@ -32,7 +32,7 @@ impl Order {
 
 /// The pipe from the daemon.
 pub(super) struct Orders {
-    /// Nothing once the daemon is gone.
+    /// `None` once the daemon is gone.
     pipe: Option<pipe::Receiver>,
     read: Vec<u8>,
 }
@@ -46,7 +46,7 @@ impl Orders {
         })
     }
 
-    /// The first line; nothing when the daemon died before it was written.
+    /// Reads the first line; `None` if the daemon died before it was written.
     pub(super) async fn job(&mut self) -> Result<Option<Job>, ProcessError> {
         loop {
             if let Some(line) = self.line() {
@@ -66,7 +66,7 @@ impl Orders {
         }
     }
 
-    /// What has been said already, without waiting for more.
+    /// Returns an order that has already arrived, without waiting.
     pub(super) async fn waiting(&mut self) -> Option<Order> {
         let Some(pipe) = &self.pipe else {
             return Some(Order::DaemonGone);
@@ -84,7 +84,7 @@ impl Orders {
         }
     }
 
-    /// Waits for the next order. That the daemon is gone is told once.
+    /// Waits for the next order. The end of the daemon is reported once.
     pub(super) async fn next(&mut self) -> Order {
         loop {
             while let Some(line) = self.line() {
@@ -111,7 +111,8 @@ impl Orders {
         Some(line)
     }
 
-    /// Reads what there is; false at the end. A pipe that fails has nobody at its other end either.
+    /// Reads available bytes; `false` at the end. A broken pipe has no daemon at its other end
+    /// either.
     async fn fill(&mut self) -> bool {
         let Some(pipe) = &mut self.pipe else {
             return false;
@@ -143,7 +144,7 @@ impl Signals {
         })
     }
 
-    /// A child ended, or somebody asks for the run to stop.
+    /// Waits until a child ends or a signal asks for the run to stop.
     pub(super) async fn next(&mut self) -> Option<Order> {
         tokio::select! {
             _ = self.child.recv() => None,

@@ -1,4 +1,5 @@
-//! The system's process table: who is there, whose child, and a signal to exactly the one that was seen.
+//! The system's process table: processes, their parents, and signals to exactly the process that
+//! was seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ pub(super) use system::{
     scan, signal,
 };
 
-/// A process as the table showed it a moment ago.
+/// Process as it was in the last snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) pid: i32,
@@ -22,11 +23,11 @@ pub(super) struct Entry {
     pub(super) group: i32,
     pub(super) session: i32,
     pub(super) start_time: u64,
-    /// A zombie without a thread that still runs.
+    /// Set for a zombie without a running thread.
     pub(super) is_dead: bool,
 }
 
-/// A process for as long as this kernel runs.
+/// Identity of a process while this kernel runs.
 pub(super) type Key = (i32, u64);
 
 impl Entry {
@@ -35,7 +36,7 @@ impl Entry {
     }
 }
 
-/// Everything below the roots, without the roots.
+/// Returns all descendants of the roots, without the roots.
 pub(super) fn descendants(entries: &[Entry], roots: impl IntoIterator<Item = i32>) -> Vec<Entry> {
     let mut children: BTreeMap<i32, Vec<&Entry>> = BTreeMap::new();
     for entry in entries {
@@ -55,7 +56,7 @@ pub(super) fn descendants(entries: &[Entry], roots: impl IntoIterator<Item = i32
     found
 }
 
-/// A process and all that it descends from.
+/// Returns a process and all its ancestors.
 pub(super) fn ancestry(entries: &[Entry], pid: i32) -> BTreeSet<i32> {
     let parents: BTreeMap<i32, i32> = entries.iter().map(|e| (e.pid, e.parent)).collect();
     let mut line = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The process table of Linux: `/proc`.
+//! Process table of Linux, from `/proc`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,18 +10,21 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal};
 
 use super::Entry;
 
-/// A descendant whose parent died becomes the shim's own child.
+/// A descendant whose parent died becomes a child of the shim.
 pub(in crate::process) const ORPHANS_COME_TO_US: bool = true;
 
-/// Orphans below us become our children.
+/// Makes orphaned descendants children of this process.
 pub(in crate::process) fn become_reaper() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(
         rustix::process::getpid(),
     ))?)
 }
 
-/// What `/proc` has of us is root's alone, but for what is anybody's (`stat`, `status`). Nor can an agent hold a shim's
-/// descriptors open through it: it would keep the daemon's end of the pipe alive.
+/// Restricts this process's `/proc` entries to root, except those open to everyone (`stat`,
+/// `status`).
+///
+/// This also keeps an agent from holding a shim's descriptors open through `/proc`, which would
+/// keep the daemon's end of the pipe alive.
 pub(in crate::process) fn close_to_others() -> io::Result<()> {
     Ok(rustix::process::set_dumpable_behavior(
         DumpableBehavior::NotDumpable,
@@ -55,13 +58,14 @@ pub(in crate::process) fn look(pid: i32) -> io::Result<Option<Entry>> {
     }
 }
 
-/// Whether the process was started with `mark` (`NAME=value`) in its environment. What we may not read is not ours.
+/// Returns true if the process was started with `mark` (`NAME=value`) in its environment. A process
+/// whose environment is not readable does not belong to remand.
 pub(in crate::process) fn carries(pid: i32, mark: &OsStr) -> bool {
     fs::read(format!("/proc/{pid}/environ"))
         .is_ok_and(|env| env.split(|b| *b == 0).any(|v| v == mark.as_bytes()))
 }
 
-/// What follows in its environment on this beginning of a `NAME=value`.
+/// Returns the rest of the environment entry that starts with this prefix of a `NAME=value`.
 pub(in crate::process) fn mark_that_begins(pid: i32, begins: &str) -> Option<String> {
     let env = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let rest = env
@@ -70,13 +74,14 @@ pub(in crate::process) fn mark_that_begins(pid: i32, begins: &str) -> Option<Str
     String::from_utf8(rest.to_vec()).ok()
 }
 
-/// Sends a signal to the process that was seen, never to one that got its pid since.
+/// Sends a signal to the process that was seen, never to one that has reused its pid.
 pub(in crate::process) fn signal(to: &Entry, signal: Signal) -> io::Result<()> {
     let Some(pid) = Pid::from_raw(to.pid) else {
         return Ok(());
     };
     let sent = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-        // The descriptor holds on to whoever has the pid now; the start time says whether that is the one.
+        // The descriptor refers to the process that has the pid now; the start time shows whether
+        // it is the right one.
         Ok(held) => match look(to.pid)? {
             Some(now) if now.key() == to.key() => rustix::process::pidfd_send_signal(held, signal),
             Some(_) | None => Ok(()),
@@ -93,7 +98,8 @@ pub(in crate::process) fn signal(to: &Entry, signal: Signal) -> io::Result<()> {
     }
 }
 
-/// `/proc/PID/stat`: the name in parentheses may hold anything, so the fields count from the last `)`.
+/// Parses `/proc/PID/stat`: the name in parentheses may contain anything, so fields are counted
+/// from the last `)`.
 fn parse_stat(stat: &[u8]) -> Option<Entry> {
     let open = stat.iter().position(|b| *b == b'(')?;
     let close = stat.iter().rposition(|b| *b == b')')?;
@@ -114,7 +120,7 @@ fn parse_stat(stat: &[u8]) -> Option<Entry> {
         group: field(5)?.parse().ok()?,
         session: field(6)?.parse().ok()?,
         start_time: field(22)?.parse().ok()?,
-        // A process whose first thread ended shows as a zombie while its other threads run on.
+        // A process whose first thread ended appears as a zombie while its other threads continue.
         is_dead: matches!(field(3)?, "Z" | "X" | "x") && threads <= 1,
     })
 }

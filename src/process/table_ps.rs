@@ -1,5 +1,7 @@
-//! The process table where there is no `/proc`: what `ps` prints. There is no subreaper either, so an orphan that left
-//! its group is found by its mark alone, and one that also cleared its environment is not found.
+//! Process table for systems without `/proc`, from the output of `ps`.
+//!
+//! There is no subreaper either, so an orphan that left its group is found only by its mark, and
+//! one that also cleared its environment is not found.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -18,8 +20,8 @@ pub(in crate::process) fn become_reaper() -> io::Result<()> {
     Ok(())
 }
 
-/// There is nothing to close: who is neither root nor a debugger with a licence reads no memory, and the environment is
-/// open to all processes of the same user.
+/// Does nothing: a process that is neither root nor an authorized debugger cannot read memory, and
+/// the environment is open to all processes of the same user.
 pub(in crate::process) fn close_to_others() -> io::Result<()> {
     Ok(())
 }
@@ -47,7 +49,7 @@ pub(in crate::process) fn look(pid: i32) -> io::Result<Option<Entry>> {
         .find_map(parse_line))
 }
 
-/// A mark may have spaces in it, as a path may.
+/// Returns true if a process carries the mark, which may contain spaces, as a path may.
 pub(in crate::process) fn carries(pid: i32, mark: &OsStr) -> bool {
     let mark = format!(" {} ", mark.to_string_lossy());
     print(
@@ -57,7 +59,8 @@ pub(in crate::process) fn carries(pid: i32, mark: &OsStr) -> bool {
     .is_ok_and(|(_, line)| format!(" {} ", line.trim_end()).contains(&mark))
 }
 
-/// What follows in its environment on this beginning of a `NAME=value`, up to the next space.
+/// Returns the rest of the environment entry that starts with this prefix of a `NAME=value`, up to
+/// the next space.
 pub(in crate::process) fn mark_that_begins(pid: i32, begins: &str) -> Option<String> {
     let (_, line) = print(
         "/bin/ps",
@@ -68,7 +71,8 @@ pub(in crate::process) fn mark_that_begins(pid: i32, begins: &str) -> Option<Str
     rest.split_ascii_whitespace().next().map(str::to_owned)
 }
 
-/// Between the look and the signal the pid could change hands; there is no descriptor to hold it with.
+/// Sends a signal. Between the snapshot and the signal the pid could be reused; there is no
+/// descriptor to hold it.
 pub(in crate::process) fn signal(to: &Entry, signal: Signal) -> io::Result<()> {
     let Some(pid) = Pid::from_raw(to.pid) else {
         return Ok(());
@@ -84,7 +88,8 @@ pub(in crate::process) fn signal(to: &Entry, signal: Signal) -> io::Result<()> {
 
 const COLUMNS: &str = "pid=,ppid=,pgid=,stat=,lstart=";
 
-/// `  501   1   501 Ss   Mon Sep 28 12:34:56 2026`. There is no column for the session: the group stands in.
+/// Parses `  501   1   501 Ss   Mon Sep 28 12:34:56 2026`. There is no column for the session: the
+/// group is used instead.
 fn parse_line(line: &str) -> Option<Entry> {
     let mut words = line.split_ascii_whitespace();
     let pid = words.next()?.parse().ok()?;
@@ -104,7 +109,7 @@ fn parse_line(line: &str) -> Option<Entry> {
     })
 }
 
-/// What a program prints, and which process it was: it sees itself in the table.
+/// Returns the output of a program and its pid, since it appears in the table itself.
 fn print(program: &str, args: &[&str]) -> io::Result<(u32, String)> {
     let child = command(Path::new(program))
         .args(args)

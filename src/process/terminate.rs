@@ -1,6 +1,9 @@
-//! Ends everything below the shim: SIGTERM to each process once, SIGKILL to all of them after the grace, again and
-//! again until nothing is left. Whoever forks on SIGTERM only makes more work, not an escape. After an agent that ended by
-//! itself, processes that are ending already are waited for first: a wrapper's inner process ends after the wrapper.
+//! Terminates everything below the shim: SIGTERM to each process once, SIGKILL to all of them after
+//! the grace period, repeatedly until nothing is left.
+//!
+//! A process that forks on SIGTERM only makes more work and does not escape. After an agent that
+//! ended by itself, processes that are already ending are waited for first: a wrapper's inner
+//! process ends after the wrapper.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,25 +13,26 @@ use tokio::time::Instant;
 
 use super::table::{self, Entry, Key};
 
-/// Between two looks at the process table.
+/// Delay between two snapshots of the process table.
 const PAUSE: Duration = Duration::from_millis(25);
-/// What SIGKILL did not end by then is another user's or stuck in the kernel: waiting longer would not help.
+/// Time after which a process that survived SIGKILL is another user's or stuck in the kernel:
+/// waiting longer would not help.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
 pub(super) struct Ending {
-    /// Is not asked to end: it would leave at once, and take what it holds with it.
+    /// Not sent SIGTERM: it would exit immediately and take the process that it wraps with it.
     spared: Option<Pid>,
-    /// Until then nobody is signalled or counted.
+    /// Nobody is signalled or counted before this time.
     ask_at: Instant,
     kill_at: Instant,
     next_pass: Instant,
-    asked: BTreeSet<Key>,
+    signalled: BTreeSet<Key>,
     groups: BTreeSet<i32>,
     leftovers: BTreeSet<Key>,
     alive: Option<usize>,
 }
 
-/// Whether the agent, our own child, has been seen to end.
+/// State of the agent, a direct child: running, or known to have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Agent {
     Alive,
@@ -36,7 +40,7 @@ pub(super) enum Agent {
 }
 
 impl Ending {
-    /// Begins `wait` from now.
+    /// Starts terminating after `wait` from now.
     pub(super) fn begin(
         now: Instant,
         wait: Duration,
@@ -49,14 +53,14 @@ impl Ending {
             ask_at,
             kill_at: later(ask_at, grace),
             next_pass: now,
-            asked: BTreeSet::new(),
+            signalled: BTreeSet::new(),
             groups: BTreeSet::new(),
             leftovers: BTreeSet::new(),
             alive: None,
         }
     }
 
-    /// Somebody is in more of a hurry.
+    /// Shortens the grace period.
     pub(super) fn hasten(&mut self, now: Instant, grace: Duration) {
         self.ask_at = self.ask_at.min(now);
         self.kill_at = self.kill_at.min(later(now, grace));
@@ -71,8 +75,10 @@ impl Ending {
         count(self.leftovers.len())
     }
 
-    /// How many could not be ended, once there is no more to be done. Where orphans come to us, a process without
-    /// children has no descendants; elsewhere the last look must agree.
+    /// Returns the number of processes that could not be terminated, once nothing more can be done.
+    ///
+    /// Where orphans are adopted, a process without children has no descendants; elsewhere the last
+    /// snapshot must agree.
     pub(super) fn survivors(&self, now: Instant, children: Children) -> Option<u32> {
         if children == Children::None && (table::ORPHANS_COME_TO_US || self.alive == Some(0)) {
             return Some(0);
@@ -80,7 +86,7 @@ impl Ending {
         (now >= later(self.kill_at, GIVE_UP)).then(|| count(self.alive.unwrap_or(0)))
     }
 
-    /// Signals whoever is there. A look that fails proves nothing: the next one is due soon.
+    /// Signals all remaining processes. A failed snapshot proves nothing: the next one is due soon.
     pub(super) fn pass(&mut self, now: Instant, agent: Agent) {
         self.next_pass = now + PAUSE;
         let Ok(entries) = table::scan() else { return };
@@ -106,14 +112,14 @@ impl Ending {
             let spared = self.spared.map(|pid| pid.as_raw_nonzero().get());
             for entry in found
                 .iter()
-                .filter(|entry| !self.asked.contains(&entry.key()))
+                .filter(|entry| !self.signalled.contains(&entry.key()))
             {
                 if Some(entry.pid) != spared {
                     ask(entry);
                 }
             }
         }
-        self.asked.extend(found.iter().map(Entry::key));
+        self.signalled.extend(found.iter().map(Entry::key));
         if agent == Agent::Gone {
             self.leftovers.extend(found.iter().map(Entry::key));
         }
@@ -126,7 +132,7 @@ pub(super) enum Children {
     Some,
 }
 
-/// Takes in every child that ended, also those that were only handed to us, and tells how `agent` ended.
+/// Reaps every child that ended, including adopted ones, and returns how `agent` ended.
 pub(super) fn reap(agent: Pid) -> (Option<WaitStatus>, Children) {
     let mut ended = None;
     loop {
@@ -135,21 +141,21 @@ pub(super) fn reap(agent: Pid) -> (Option<WaitStatus>, Children) {
             Ok(Some(_)) => {}
             Ok(None) => return (ended, Children::Some),
             Err(rustix::io::Errno::CHILD) => return (ended, Children::None),
-            // Interrupted; nothing else is possible with these arguments.
+            // Interrupted; no other error is possible with these arguments.
             Err(_) => {}
         }
     }
 }
 
-/// Someone who stopped himself must be woken to hear it.
+/// Sends SIGTERM and SIGCONT: a stopped process must be resumed to receive it.
 fn ask(entry: &Entry) {
     for signal in [Signal::TERM, Signal::CONT] {
-        // Who could not be told shows in the next pass.
+        // A process that could not be signalled appears in the next pass.
         table::signal(entry, signal).ok();
     }
 }
 
-/// By group first: the kernel does that in one go, so that nobody in the group can fork out of it.
+/// Kills by group first: the kernel does that atomically, so that no member can fork out of it.
 fn kill(found: &[Entry], own: i32) {
     let groups: BTreeSet<i32> = found
         .iter()
@@ -161,7 +167,7 @@ fn kill(found: &[Entry], own: i32) {
         rustix::process::kill_process_group(group, Signal::KILL).ok();
     }
     for entry in found {
-        // Who could not be killed shows in the next pass.
+        // A process that could not be killed appears in the next pass.
         table::signal(entry, Signal::KILL).ok();
     }
 }

@@ -1,4 +1,5 @@
-//! The daemon's side, with the test binary in the place of `remand`: asked for `__shim`, it runs the test of that name.
+//! The daemon's side, with the test binary in place of `remand`: called as `__shim`, it runs the
+//! test of that name.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -64,7 +65,7 @@ impl Case {
         until(name, || self.dir.path().join(name).exists()).await;
     }
 
-    /// How many processes carry the run's mark.
+    /// Number of processes that carry the run's mark.
     fn alive(&self) -> usize {
         let mark = format!("{MARK}={}", self.job.dir.display());
         table::scan()
@@ -112,14 +113,14 @@ async fn a_run_from_start_to_end() {
     assert!(matches!(again, Err(ProcessError::FolderUsed { .. })));
 }
 
-/// Of ours it gets nothing: what an agent may read of its shim holds no token.
+/// The shim gets nothing from remand's environment: the part that an agent may read has no token.
 #[tokio::test]
 async fn a_shim_has_no_environment_but_its_mark() {
     let case = Case::sh("closed", "true");
     let shim = case.dir.path().join("shim.sh");
     let tell = "/usr/bin/env >\"$REMAND_RUN_DIR/env.new\"; mv \"$REMAND_RUN_DIR/env.new\" \"$REMAND_RUN_DIR/env\"";
     write_script(&shim, tell);
-    // It may be gone before it is handed its job, which it does not read.
+    // It may be gone before it gets its job, which it does not read.
     drop(start(&shim, &case.job).await);
     let env = case.job.dir.join("env");
     until("it has told", || env.exists()).await;

@@ -1,5 +1,7 @@
-//! Watches an agent until it and all that it left behind are gone. Nothing here may return early or wait for anybody:
-//! processes would stay that nobody watches, or an agent would hang on a full pipe.
+//! Watches an agent until it and all processes that it left behind are gone.
+//!
+//! Nothing here may return early or wait for another party: processes would remain that nobody
+//! watches, or an agent would block on a full pipe.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -17,13 +19,15 @@ use super::{Exit, Job, Limits};
 use crate::failpoint::crash_point;
 use crate::work::Ended;
 
-/// What an agent leaves behind, or an agent whose daemon is gone, gets no more grace than this: nobody awaits it.
+/// Maximum grace for leftovers of an agent, or for an agent whose daemon is gone: nobody waits for
+/// it.
 const SHORT_GRACE: Duration = Duration::from_secs(1);
-/// Time for processes to end by themselves after the agent did: what is gone by then was not left behind.
+/// Time for processes to end by themselves after the agent did: one that is gone by then was not
+/// left behind.
 const TIME_TO_END: Duration = Duration::from_millis(500);
-/// How a wrapper says that what it held was killed.
+/// Status with which a wrapper reports that its command was killed.
 const WRAPPED_KILL: i32 = 128 + 9;
-/// For what is still in the pipes when nobody writes to them any more.
+/// Time to read the rest of the pipes once nobody writes to them any more.
 const LAST_READ: Duration = Duration::from_secs(1);
 
 pub(super) struct Child {
@@ -58,7 +62,7 @@ pub(super) async fn watch(
     run.exit(&stdout.finish(), &stderr.finish(), survivors)
 }
 
-/// An agent, and since when and why it is being ended.
+/// Agent, and since when and why it is being terminated.
 struct Watched {
     agent: Pid,
     is_wrapped: bool,
@@ -88,7 +92,7 @@ impl Watched {
         }
     }
 
-    /// Takes in who ended, and ends what must be ended; tells when to look again.
+    /// Reaps ended processes, terminates those that must end, and returns when to check again.
     fn look(&mut self, now: Instant) -> Observation {
         let (status, children) = reap(self.agent);
         if let Some(status) = status {
@@ -119,7 +123,8 @@ impl Watched {
         }
     }
 
-    /// By somebody else, or by the kernel. Of a wrapped one it is known by its wrapper's status.
+    /// Returns true if the agent was killed by another process or the kernel. For a wrapped agent
+    /// this is known from the wrapper's status.
     fn was_killed(&self, status: WaitStatus) -> bool {
         status.signaled() || (self.is_wrapped && status.exit_status() == Some(WRAPPED_KILL))
     }
@@ -132,7 +137,7 @@ impl Watched {
         self.end(order.ended(), grace, now);
     }
 
-    /// The first reason stays; a later one can only shorten the grace.
+    /// Starts termination. The first reason is kept; a later one can only shorten the grace period.
     fn end(&mut self, why: Ended, grace: Duration, now: Instant) {
         let grace = grace.min(self.limits.grace);
         if let Some((_, ending)) = &mut self.ending {
@@ -190,9 +195,9 @@ fn pass(
     Observation::Again(ending.next_pass())
 }
 
-/// One stream of the agent, read as fast as it comes.
+/// One stream of the agent, read as fast as it arrives.
 struct Drain {
-    /// Nothing once it was closed.
+    /// `None` once it is closed.
     pipe: Option<pipe::Receiver>,
     keeper: Keeper,
     buffer: Vec<u8>,
@@ -207,7 +212,7 @@ impl Drain {
         }
     }
 
-    /// Takes the next bytes; waits for ever when there will be none.
+    /// Reads the next bytes; waits forever if there will be none.
     async fn next(&mut self) {
         let Some(pipe) = &mut self.pipe else {
             return std::future::pending().await;
@@ -218,7 +223,8 @@ impl Drain {
         }
     }
 
-    /// Takes what is in the pipe already. It does not wait for its end: somebody out of our reach may hold it open.
+    /// Reads what is already in the pipe. Does not wait for its end: a process out of reach may
+    /// hold it open.
     fn finish(mut self) -> Keeper {
         let until = Instant::now() + LAST_READ;
         let mut rest = self

@@ -1,19 +1,22 @@
-//! Who has a file open for writing below a folder: nobody else may while an agent is at work there.
+//! Finds processes that have a file below a directory open for writing: none may while an agent is
+//! at work there.
 
 use std::path::{Path, PathBuf};
 
-/// A process with a file open for writing.
+/// Process with a file open for writing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Writer {
     pub(crate) pid: i32,
-    /// The name of its program, as the system shows it.
+    /// Program name, as reported by the system.
     pub(crate) name: String,
-    /// The file, relative to the folder.
+    /// The file, relative to the directory.
     pub(crate) path: PathBuf,
 }
 
-/// Everybody of ours who may write below a folder now, but for this process. Those who only stand in it (a shell) are not
-/// among them; neither are those whose files the system does not show us.
+/// Lists the user's processes that may write below a directory now, except this one.
+///
+/// Processes that only have it as working directory (a shell) are not included, nor are those whose
+/// files the system does not show.
 #[cfg(target_os = "linux")]
 pub(crate) fn writers(folder: &Path) -> Vec<Writer> {
     use std::fs;
@@ -27,7 +30,7 @@ pub(crate) fn writers(folder: &Path) -> Vec<Writer> {
         let Ok(number) = pid.parse::<i32>() else {
             continue;
         };
-        // What we may not see is another user's.
+        // A process whose files are not readable is another user's.
         let Ok(files) = fs::read_dir(process.path().join("fd")) else {
             continue;
         };
@@ -56,13 +59,13 @@ pub(crate) fn writers(folder: &Path) -> Vec<Writer> {
     found
 }
 
-/// Without `/proc` nobody can say.
+/// Always empty: without `/proc` this cannot be determined.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn writers(_folder: &Path) -> Vec<Writer> {
     Vec::new()
 }
 
-/// `flags:` are those of open(2), in octal; the last two bits say how it was opened.
+/// Parses `flags:`, those of open(2) in octal; the last two bits are the access mode.
 #[cfg(target_os = "linux")]
 fn is_writing(info: &str) -> bool {
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));

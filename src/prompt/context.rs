@@ -1,7 +1,9 @@
-//! What a prompt is made from, and how it becomes the values that a template sees: cleaned, capped and marked.
+//! Inputs of a prompt, and their conversion to the values that a template sees: sanitized,
+//! truncated and marked.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use minijinja::{Value, context};
 
@@ -9,17 +11,17 @@ use crate::finding::{Finding, FindingId};
 use crate::prompt::fence;
 use crate::prompt::portion::{Rank, Waiting, portion};
 use crate::prompt::sanitize::{self, Cleaned, Keep};
-use crate::work::{PromptCut, Section, Unit};
+use crate::work::{PromptCut, Rejection, Section, Unit};
 
-pub(super) const PLAN_CAP: usize = 64 << 10;
-pub(super) const DIFF_CAP: usize = 200 << 10;
-pub(super) const DESCRIPTION_CAP: usize = 16 << 10;
+const PLAN_CAP: usize = 64 << 10;
+const DIFF_CAP: usize = 200 << 10;
+const DESCRIPTION_CAP: usize = 16 << 10;
 const GATE_CAP: usize = 2 << 10;
-pub(super) const OUTPUT_CAP: usize = 16 << 10;
+const OUTPUT_CAP: usize = 16 << 10;
 const FILES_CAP: usize = 500;
 const CLOSED_CAP: usize = 40;
 
-/// What a reviewer is told. All texts are as they came; they are cleaned here.
+/// Input of a reviewer's prompt. All texts are raw; they are sanitized here.
 #[derive(Debug, Clone)]
 pub(crate) struct ReviewContext {
     pub(crate) title: String,
@@ -27,24 +29,26 @@ pub(crate) struct ReviewContext {
     pub(crate) base: String,
     pub(crate) base_sha: String,
     pub(crate) head_sha: String,
-    /// Spec, plan and tasks, where there are any.
+    /// Spec, plan and tasks, if there are any.
     pub(crate) plan: Option<String>,
-    /// What the author of the pull request wrote about it.
+    /// Description of the pull request by its author.
     pub(crate) description: Option<String>,
     pub(crate) issue: Option<Issue>,
     pub(crate) files: Vec<String>,
     pub(crate) diff: String,
-    pub(crate) open_findings: Vec<OpenFinding>,
-    /// How many bytes of open findings the prompt holds.
+    /// Open findings, each with its id.
+    pub(crate) open_findings: Vec<Finding>,
+    /// Maximum number of bytes of open findings in the prompt.
     pub(crate) feedback_limit: usize,
-    /// Fixes made so far: 0 at the first review.
+    /// Number of fixes made so far: 0 at the first review.
     pub(crate) cycle: i64,
     pub(crate) max_cycles: i64,
+    pub(crate) environment: AgentEnvironment,
     /// Fresh and random for each prompt.
     pub(crate) nonce: u128,
 }
 
-/// What the agent is told that repairs a rejected change.
+/// Input of the prompt for fixing a rejected change.
 #[derive(Debug, Clone)]
 pub(crate) struct FixContext {
     pub(crate) title: String,
@@ -53,31 +57,49 @@ pub(crate) struct FixContext {
     pub(crate) base_sha: String,
     pub(crate) head_sha: String,
     pub(crate) pr_number: Option<i64>,
-    /// HEAD of the worktree is on no branch.
+    /// Set if HEAD of the worktree is detached.
     pub(crate) detached: bool,
-    /// From 1.
+    /// Number of the cycle, from 1.
     pub(crate) cycle: i64,
     pub(crate) max_cycles: i64,
+    pub(crate) environment: AgentEnvironment,
     pub(crate) plan: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) issue: Option<Issue>,
-    /// The commands that must pass before anything is pushed, as they are typed in a shell.
+    /// Commands that must pass before anything is pushed, in shell syntax.
     pub(crate) gates: Vec<String>,
-    pub(crate) feedback: Vec<Feedback>,
-    /// A person's comments for this fix, oldest first.
+    /// Rejections to fix. Each finding has the id that the agent uses in its answer.
+    pub(crate) rejections: Vec<Rejection>,
+    /// Comments by people for this fix, oldest first.
     pub(crate) guidance: Vec<Comment>,
-    /// How many bytes of feedback the prompt holds; the rest is for another run.
+    /// Maximum number of bytes of feedback in the prompt. The rest is left for another run.
     pub(crate) feedback_limit: usize,
-    /// How much of each piece of feedback earlier runs of this fix were told, by its key, in bytes.
+    /// Number of bytes of each piece of feedback that earlier runs of this fix were given, by key.
     pub(crate) told: BTreeMap<String, usize>,
-    /// Which run of this fix it is, from 1.
+    /// Number of this run of the fix, from 1.
     pub(crate) part: usize,
-    /// Findings that are settled, one line each, newest first.
+    /// Closed findings, one line each, newest first.
     pub(crate) closed: Vec<String>,
     pub(crate) last_run_tail: Option<String>,
-    /// Set when a gate was red after an earlier run of the same item.
+    /// Set if a gate failed after an earlier run of the same item.
     pub(crate) gate_output: Option<String>,
     pub(crate) nonce: u128,
+}
+
+/// The environment that an agent runs in, as far as its prompt describes it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AgentEnvironment {
+    /// Time limit of the run.
+    pub(crate) time_limit: Duration,
+    /// True if the agent is confined, by bubblewrap or by the user's wrapper.
+    pub(crate) sandboxed: bool,
+}
+
+impl AgentEnvironment {
+    /// The time limit in whole minutes, at least 1.
+    fn minutes(self) -> u64 {
+        (self.time_limit.as_secs() / 60).max(1)
+    }
 }
 
 /// The issue that a pull request closes.
@@ -88,47 +110,30 @@ pub(crate) struct Issue {
     pub(crate) body: String,
 }
 
-/// What a reviewer is told whose answer could not be read.
+/// Input of the prompt for a reviewer whose answer could not be parsed.
 #[derive(Debug, Clone)]
 pub(crate) struct AgainContext {
     pub(crate) base_sha: String,
     pub(crate) head_sha: String,
-    /// What was missing, one line each.
+    /// Missing parts of the answer, one line each.
     pub(crate) missing: Vec<String>,
-    /// What the reviewer wrote, for an agent that cannot resume its session.
+    /// Text of the reviewer, for an agent that cannot resume its session.
     pub(crate) answer: Option<String>,
-    pub(crate) open_findings: Vec<OpenFinding>,
+    /// Open findings, each with its id.
+    pub(crate) open_findings: Vec<Finding>,
     pub(crate) feedback_limit: usize,
     pub(crate) nonce: u128,
 }
 
-/// One review, or one person's comments.
-#[derive(Debug, Clone)]
-pub(crate) struct Feedback {
-    /// Names its text among all pieces of feedback.
-    pub(crate) key: String,
-    pub(crate) from: String,
-    pub(crate) body: String,
-    pub(crate) findings: Vec<OpenFinding>,
-}
-
-/// One person's comment.
+/// Comment by one person.
 #[derive(Debug, Clone)]
 pub(crate) struct Comment {
     pub(crate) key: String,
     pub(crate) text: String,
 }
 
-/// A finding with the id by which the agent answers.
-#[derive(Debug, Clone)]
-pub(crate) struct OpenFinding {
-    /// Names it among all pieces of feedback.
-    pub(crate) key: String,
-    pub(crate) id: FindingId,
-    pub(crate) finding: Finding,
-}
-
-/// How much of one piece of feedback a prompt holds, in bytes of its cleaned text. `start..end` is in it.
+/// Part of one piece of feedback that a prompt contains: `start..end`, in bytes of its sanitized
+/// text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) key: String,
@@ -137,12 +142,12 @@ pub(crate) struct Extent {
     pub(crate) total: usize,
 }
 
-/// The values of a template, and what the texts in them lost.
+/// Values of a template, and the amount of text omitted from them.
 pub(super) struct Values {
     pub(super) values: Value,
     pub(super) stripped: usize,
     pub(super) left_out: usize,
-    /// All pieces of feedback, also those that have no room.
+    /// All pieces of feedback, including those that did not fit.
     pub(super) extents: Vec<Extent>,
     pub(super) cuts: Vec<PromptCut>,
 }
@@ -150,17 +155,7 @@ pub(super) struct Values {
 impl ReviewContext {
     pub(super) fn values(&self) -> Values {
         let mut tally = Tally::default();
-        let mut pieces = Pieces::default();
-        pieces.findings(0, "", &self.open_findings);
-        let open = pieces
-            .choose(self.feedback_limit, &BTreeMap::new(), &mut tally)
-            .findings;
-        let incomplete = tally
-            .extents
-            .iter()
-            .filter(|extent| extent.end < extent.total)
-            .count();
-        tally.cut(Section::OpenFindings, incomplete, Unit::Findings);
+        let open = tally.open_findings(&self.open_findings, self.feedback_limit);
         let values = context! {
             title => tally.line(&self.title),
             branch => tally.line(&self.branch),
@@ -177,6 +172,8 @@ impl ReviewContext {
             open_findings => open,
             cycle => self.cycle,
             max_cycles => self.max_cycles,
+            time_limit_min => self.environment.minutes(),
+            sandboxed => self.environment.sandboxed,
             nonce => fence::nonce_text(self.nonce),
         };
         tally.with(values)
@@ -190,25 +187,19 @@ impl FixContext {
         for (at, comment) in self.guidance.iter().enumerate() {
             pieces.guidance(at, comment);
         }
-        for (at, feedback) in self.feedback.iter().enumerate() {
-            pieces.body(at, feedback);
-            pieces.findings(at, &feedback.from, &feedback.findings);
+        for (at, rejection) in self.rejections.iter().enumerate() {
+            pieces.rejection(at, rejection);
         }
-        let total: usize = self
-            .feedback
-            .iter()
-            .map(|feedback| feedback.findings.len())
+        let rejections = self.rejections.iter();
+        let total: usize = rejections
+            .map(|rejection| rejection.rejected.findings.len())
             .sum();
         let Chosen {
             guidance,
             feedback,
             findings,
         } = pieces.choose(self.feedback_limit, &self.told, &mut tally);
-        let later = tally
-            .extents
-            .iter()
-            .filter(|extent| extent.end < extent.total)
-            .count();
+        let later = tally.incomplete();
         let values = context! {
             title => tally.line(&self.title),
             branch => tally.line(&self.branch),
@@ -219,6 +210,8 @@ impl FixContext {
             detached => self.detached,
             cycle => self.cycle,
             max_cycles => self.max_cycles,
+            time_limit_min => self.environment.minutes(),
+            sandboxed => self.environment.sandboxed,
             plan => self.plan.as_deref().map(|plan| tally.block(Section::Plan, plan, PLAN_CAP, Keep::Head)),
             description => self.description.as_deref().map(|text| tally.description(text)),
             issue => self.issue.as_ref().map(|issue| tally.issue(issue)),
@@ -242,17 +235,7 @@ impl FixContext {
 impl AgainContext {
     pub(super) fn values(&self) -> Values {
         let mut tally = Tally::default();
-        let mut pieces = Pieces::default();
-        pieces.findings(0, "", &self.open_findings);
-        let open = pieces
-            .choose(self.feedback_limit, &BTreeMap::new(), &mut tally)
-            .findings;
-        let incomplete = tally
-            .extents
-            .iter()
-            .filter(|extent| extent.end < extent.total)
-            .count();
-        tally.cut(Section::OpenFindings, incomplete, Unit::Findings);
+        let open = tally.open_findings(&self.open_findings, self.feedback_limit);
         let values = context! {
             base_sha => hex(&self.base_sha),
             head_sha => hex(&self.head_sha),
@@ -266,75 +249,76 @@ impl AgainContext {
     }
 }
 
-/// All pieces of feedback, cleaned.
+/// All pieces of feedback, sanitized.
 #[derive(Default)]
 struct Pieces<'a> {
     all: Vec<Piece<'a>>,
 }
 
 struct Piece<'a> {
-    key: &'a str,
+    key: String,
     rank: Rank,
-    /// Of a finding: its text, then its suggestion.
+    /// Sanitized text. The suggestion of a finding follows it.
     text: Cleaned,
     suggestion: Option<Cleaned>,
-    from: &'a str,
-    finding: Option<&'a OpenFinding>,
+    from: &'static str,
+    finding: Option<&'a Finding>,
 }
 
-/// What a prompt holds of them.
+/// Pieces that a prompt contains.
 struct Chosen {
     guidance: Vec<Value>,
     feedback: Vec<Value>,
-    /// Worst first.
+    /// Findings, worst first.
     findings: Vec<Value>,
 }
 
 impl<'a> Pieces<'a> {
-    fn guidance(&mut self, at: usize, comment: &'a Comment) {
-        let text = sanitize::comment(&comment.text, usize::MAX);
+    fn guidance(&mut self, at: usize, comment: &Comment) {
         let rank = Rank::Guidance(Reverse(at));
-        self.all.push(Piece {
-            key: &comment.key,
-            rank,
-            text,
-            suggestion: None,
-            from: "",
-            finding: None,
-        });
+        self.text(comment.key.clone(), rank, "", &comment.text);
     }
 
-    fn body(&mut self, at: usize, feedback: &'a Feedback) {
-        let text = sanitize::comment(&feedback.body, usize::MAX);
+    /// Adds the text of a rejection and its findings: `j1`, `j1.1`, `j1.2`…
+    fn rejection(&mut self, at: usize, rejection: &'a Rejection) {
+        let (key, from) = (rejection.rejection_id.to_string(), rejection.source());
         let rank = Rank::Body(Reverse(at));
-        self.all.push(Piece {
-            key: &feedback.key,
-            rank,
-            text,
-            suggestion: None,
-            from: &feedback.from,
-            finding: None,
-        });
-    }
-
-    fn findings(&mut self, at: usize, from: &'a str, findings: &'a [OpenFinding]) {
-        for (n, open) in findings.iter().enumerate() {
-            self.all.push(Piece {
-                key: &open.key,
-                rank: Rank::Finding(open.finding.severity, Reverse(at), n),
-                text: sanitize::comment(&open.finding.text, usize::MAX),
-                suggestion: open
-                    .finding
-                    .suggestion
-                    .as_deref()
-                    .map(|raw| sanitize::comment(raw, usize::MAX)),
-                from,
-                finding: Some(open),
-            });
+        self.text(key.clone(), rank, from, rejection.text());
+        for (n, finding) in rejection.rejected.findings.iter().enumerate() {
+            self.finding(format!("{key}.{}", n + 1), (at, n), from, finding);
         }
     }
 
-    /// Marks what has room, after what earlier prompts held of it.
+    fn text(&mut self, key: String, rank: Rank, from: &'static str, text: &str) {
+        self.all.push(Piece {
+            key,
+            rank,
+            text: sanitize::comment(text, usize::MAX),
+            suggestion: None,
+            from,
+            finding: None,
+        });
+    }
+
+    fn finding(
+        &mut self,
+        key: String,
+        (at, n): (usize, usize),
+        from: &'static str,
+        finding: &'a Finding,
+    ) {
+        let suggestion = finding.suggestion.as_deref();
+        self.all.push(Piece {
+            key,
+            rank: Rank::Finding(finding.severity, Reverse(at), n),
+            text: sanitize::comment(&finding.text, usize::MAX),
+            suggestion: suggestion.map(|raw| sanitize::comment(raw, usize::MAX)),
+            from,
+            finding: Some(finding),
+        });
+    }
+
+    /// Marks the pieces that fit, starting after the part that earlier prompts contained.
     fn choose(self, limit: usize, told: &BTreeMap<String, usize>, tally: &mut Tally) -> Chosen {
         let waiting: Vec<Waiting> = self.all.iter().map(|piece| piece.waiting(told)).collect();
         let ends = portion(&waiting, limit);
@@ -348,13 +332,14 @@ impl<'a> Pieces<'a> {
             let end = piece.boundary(end);
             let (start, total) = (piece.boundary(waiting.start), waiting.total);
             tally.extents.push(Extent {
-                key: piece.key.to_owned(),
+                key: piece.key.clone(),
                 start,
                 end,
                 total,
             });
-            // A text of which nothing is left after cleaning is shown once, as the empty text that people see.
-            let is_new_and_empty = total == 0 && !told.contains_key(piece.key);
+            // A text that is empty after sanitizing is included once, as the empty text that people
+            // see.
+            let is_new_and_empty = total == 0 && !told.contains_key(&piece.key);
             if start == end && !is_new_and_empty {
                 tally.left_out += total - end;
                 continue;
@@ -374,12 +359,8 @@ impl<'a> Pieces<'a> {
 
 impl Piece<'_> {
     fn waiting(&self, told: &BTreeMap<String, usize>) -> Waiting {
-        let total = self.text.text.len()
-            + self
-                .suggestion
-                .as_ref()
-                .map_or(0, |suggestion| suggestion.text.len());
-        let start = told.get(self.key).copied().unwrap_or(0).min(total);
+        let total = self.len();
+        let start = told.get(&self.key).copied().unwrap_or(0).min(total);
         Waiting {
             rank: self.rank,
             start,
@@ -387,7 +368,12 @@ impl Piece<'_> {
         }
     }
 
-    /// The next place at or before `at` that is between two characters.
+    fn len(&self) -> usize {
+        let suggestion = self.suggestion.as_ref();
+        self.text.text.len() + suggestion.map_or(0, |suggestion| suggestion.text.len())
+    }
+
+    /// Returns the nearest character boundary at or before `at`.
     fn boundary(&self, at: usize) -> usize {
         let text = self.text.text.len();
         match &self.suggestion {
@@ -407,16 +393,11 @@ impl Piece<'_> {
         let suggestion = self.suggestion.as_ref().filter(|_| end > text_len);
         let suggestion =
             suggestion.map(|all| slice(all, start.saturating_sub(text_len), end - text_len));
-        let total = self.text.text.len()
-            + self
-                .suggestion
-                .as_ref()
-                .map_or(0, |suggestion| suggestion.text.len());
-        let (earlier, left_out) = (start, total - end);
+        let (earlier, left_out) = (start, self.len() - end);
         tally.left_out += left_out;
         match (self.rank, self.finding) {
-            (Rank::Finding(..), Some(OpenFinding { id, finding, .. })) => context! {
-                id => id.as_str(),
+            (Rank::Finding(..), Some(finding)) => context! {
+                id => finding.id.as_ref().map(FindingId::as_str),
                 severity => finding.severity.as_str(),
                 category => finding.category.as_str(),
                 from => tally.line(self.from),
@@ -437,7 +418,7 @@ impl Piece<'_> {
     }
 }
 
-/// Cleans and marks texts, and counts what they lose.
+/// Sanitizes and marks texts, and counts what they lose.
 #[derive(Default)]
 struct Tally {
     stripped: usize,
@@ -447,6 +428,24 @@ struct Tally {
 }
 
 impl Tally {
+    /// Returns the findings left open by earlier reviews, as far as they fit.
+    fn open_findings(&mut self, findings: &[Finding], limit: usize) -> Vec<Value> {
+        let mut pieces = Pieces::default();
+        for (n, finding) in findings.iter().enumerate() {
+            let key = finding.id.as_ref().map(ToString::to_string);
+            pieces.finding(key.unwrap_or_default(), (0, n), "", finding);
+        }
+        let open = pieces.choose(limit, &BTreeMap::new(), self).findings;
+        self.cut(Section::OpenFindings, self.incomplete(), Unit::Findings);
+        open
+    }
+
+    /// Returns the number of pieces of feedback that do not end in this prompt.
+    fn incomplete(&self) -> usize {
+        let extents = self.extents.iter();
+        extents.filter(|extent| extent.end < extent.total).count()
+    }
+
     fn mark(&mut self, cleaned: &Cleaned) -> String {
         self.stripped += cleaned.stripped;
         self.left_out += cleaned.left_out;
@@ -481,7 +480,8 @@ impl Tally {
         context! { number, title, text => self.mark(&cleaned), left_out => cleaned.left_out }
     }
 
-    /// The end of a program's output. Its beginning is never meant to be in a prompt, so that is no cut.
+    /// Returns the end of a program's output. Its start is never meant to be in a prompt, so
+    /// omitting it does not count as a cut.
     fn tail(&mut self, raw: &str) -> Value {
         self.text(&sanitize::block(raw, OUTPUT_CAP, Keep::Tail))
     }
@@ -517,7 +517,7 @@ impl Tally {
     }
 }
 
-/// A commit's name and nothing else: it stands in our own sentences.
+/// Returns a commit id and nothing else: it is used in our own sentences.
 fn hex(sha: &str) -> String {
     sha.chars()
         .filter(char::is_ascii_hexdigit)

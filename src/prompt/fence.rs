@@ -1,5 +1,8 @@
-//! Keeps outside text inside its fence. A value from outside carries marks that cleaning lets no text contain; the
-//! `fence` filter takes them off. A mark that is left after rendering is outside text among our own words.
+//! Keeps outside text inside its fence.
+//!
+//! A value from outside carries marks that no sanitized text can contain, and the `fence` filter
+//! removes them. A mark that remains after rendering means that outside text is among our own
+//! words.
 
 use minijinja::{Error, ErrorKind, State};
 
@@ -8,12 +11,12 @@ use super::sanitize::Cleaned;
 const OPEN: char = '\u{2}';
 const CLOSE: char = '\u{3}';
 
-/// Marks a cleaned text as not ours.
+/// Marks a sanitized text as outside text.
 pub(super) fn mark(cleaned: &Cleaned) -> String {
     format!("{OPEN}{}{CLOSE}", cleaned.text)
 }
 
-/// The first text from outside that stands outside of every fence.
+/// Returns the first outside text that is not inside a fence.
 pub(super) fn unfenced(rendered: &str) -> Option<String> {
     let (_, after) = rendered.split_once([OPEN, CLOSE])?;
     Some(
@@ -25,12 +28,12 @@ pub(super) fn unfenced(rendered: &str) -> Option<String> {
     )
 }
 
-/// How the nonce is written in a prompt.
+/// Formats the nonce for a prompt.
 pub(super) fn nonce_text(nonce: u128) -> String {
     format!("{nonce:032x}")
 }
 
-/// The filter: `{% filter fence("diff") %}…{% endfilter %}`.
+/// Template filter: `{% filter fence("diff") %}…{% endfilter %}`.
 pub(super) fn fence(state: &State, content: &str, label: &str) -> Result<String, Error> {
     let nonce = state
         .lookup("nonce")
@@ -56,7 +59,8 @@ pub(super) fn fence(state: &State, content: &str, label: &str) -> Result<String,
     ))
 }
 
-/// Whoever wrote the text could not know the nonce. Should it be there all the same, it is taken out until it is gone.
+/// Removes the nonce from a text. The author could not know it, but if it occurs anyway, it is
+/// removed until it is gone.
 fn without(mut text: String, nonce: &str) -> String {
     while let Some(at) = text.to_ascii_lowercase().find(nonce) {
         text.replace_range(at..at + nonce.len(), "");

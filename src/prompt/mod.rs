@@ -1,14 +1,14 @@
-//! What agents are told: templates, the values they may use, and the fences around everything that others wrote.
-//! It reads template files when it is loaded; it must never put outside text into a template's source.
+//! Prompts for agents: templates, the values they may use, and the fences around all outside text.
+//! Template files are read when loaded. Outside text must never become part of a template's source.
 
 mod context;
 mod fence;
 mod portion;
-mod samples;
 mod sanitize;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod variables;
 
 use std::fmt;
 use std::fs;
@@ -18,17 +18,17 @@ use std::path::{Path, PathBuf};
 use minijinja::Environment;
 
 pub(crate) use context::{
-    AgainContext, Comment, Extent, Feedback, FixContext, Issue, OpenFinding, ReviewContext,
+    AgainContext, AgentEnvironment, Comment, Extent, FixContext, Issue, ReviewContext,
 };
-pub(crate) use samples::Variable;
 pub(crate) use validate::Fault;
+pub(crate) use variables::Variable;
 
 use crate::closed_enum::closed_enum;
 use crate::work::PromptCut;
 use context::Values;
 
 closed_enum! {
-    /// The prompts that there are; the file of each is named after it.
+    /// Names of the prompts, which are also their file names.
     "prompt" Name {
         Review = "review",
         Fix = "fix",
@@ -36,7 +36,7 @@ closed_enum! {
     }
 }
 
-/// All prompts, checked.
+/// All prompts, validated.
 #[derive(Debug)]
 pub(crate) struct Prompts {
     review: Template,
@@ -44,24 +44,25 @@ pub(crate) struct Prompts {
     again: Template,
 }
 
-/// Where a template comes from.
+/// Origin of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Stock,
     File(PathBuf),
 }
 
-/// What goes to an agent, and how many bytes of outside text did not.
+/// Prompt for an agent, and the number of bytes of outside text that were omitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prompt {
     pub(crate) text: String,
-    /// Invisible characters and hidden comments that were taken out: worth showing to a person.
+    /// Bytes of invisible characters and hidden comments that were removed: worth showing to a
+    /// person.
     pub(crate) stripped: usize,
-    /// What was cut because it was too long.
+    /// Bytes that were cut because a text was too long.
     pub(crate) left_out: usize,
-    /// How much of each piece of feedback is in it, also of those that have no room.
+    /// Extent of each piece of feedback in the prompt, including those that did not fit.
     pub(crate) extents: Vec<Extent>,
-    /// What else was too long.
+    /// Other sections that were too long.
     pub(crate) cuts: Vec<PromptCut>,
 }
 
@@ -81,7 +82,7 @@ pub(crate) enum PromptError {
     },
     #[error("{} is not a prompt; the names are review.md, fix.md and again.md", path.display())]
     UnknownFile { path: PathBuf },
-    /// A template that cannot be used; `report` shows the place.
+    /// A template that cannot be used. `report` shows the location.
     #[error("{report}")]
     Template {
         file: String,
@@ -100,7 +101,7 @@ pub(crate) enum PromptError {
 }
 
 impl Prompts {
-    /// The stock prompts, with those of `folder` in their place.
+    /// Loads the stock prompts, replaced by those in `folder`.
     pub(crate) fn load(folder: Option<&Path>) -> Result<Self, PromptError> {
         let mut prompts = Self {
             review: Template::stock(Name::Review)?,
@@ -131,14 +132,14 @@ impl Prompts {
         self.again.write(context.values())
     }
 
-    /// Each prompt with where it comes from and what it may use.
+    /// Lists each prompt with its origin and its variables.
     pub(crate) fn list(&self) -> impl Iterator<Item = (Name, &Origin, &'static [Variable])> {
         Name::ALL
             .iter()
             .map(|&name| (name, &self.template(name).origin, name.variables()))
     }
 
-    /// The template that is in force.
+    /// Returns the template that is in force.
     pub(crate) fn source(&self, name: Name) -> &str {
         &self.template(name).source
     }
@@ -184,7 +185,7 @@ struct Template {
     name: Name,
     origin: Origin,
     source: String,
-    /// Holds this one template, so that `include` finds nothing else.
+    /// Holds this template and the stock `answer.md`, so that `include` finds nothing else.
     environment: Environment<'static>,
 }
 
@@ -239,7 +240,8 @@ impl Template {
     }
 }
 
-/// The prompts of a folder, in the order of their names. Hidden files are a file manager's business.
+/// Returns the prompts in a directory, sorted by name. Hidden files, as left by file managers, are
+/// ignored.
 fn files_of(folder: &Path) -> Result<Vec<(Name, PathBuf)>, PromptError> {
     let fail = |source| PromptError::Folder {
         path: folder.to_path_buf(),

@@ -1,37 +1,39 @@
 //! Chooses how much of the feedback goes into one prompt. Pure: sizes in, ends out.
 //!
-//! What does not fit is left for another run of the same fix, so nothing is dropped here; the order decides what a
-//! fix is told first when even the last run has no room for all of it.
+//! Text that does not fit is left for another run of the same fix, so nothing is dropped here. The
+//! order decides what a fix is given first if even the last run has no room for everything.
 
 use crate::finding::Severity;
 
-/// What the fence and the heading of one text cost beside its own bytes.
+/// Size of the fence and heading of one text.
 pub(super) const FRAME: usize = 256;
 
-/// The order in which texts get their room.
+/// Order in which texts are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// A person's comment for this fix; the newest first.
+    /// A person's comment for this fix, newest first.
     Guidance(std::cmp::Reverse<usize>),
-    /// The text of a review itself; the newest first.
+    /// The text of a review itself, newest first.
     Body(std::cmp::Reverse<usize>),
-    /// One finding: the worst first, then those of the newest review.
+    /// One finding: worst first, then by the newest review.
     Finding(Severity, std::cmp::Reverse<usize>, usize),
 }
 
-/// One text that waits for its place in a prompt.
+/// Text that waits to be included in a prompt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) rank: Rank,
-    /// How much of it earlier prompts held, in bytes.
+    /// Number of bytes that earlier prompts contained.
     pub(super) start: usize,
     pub(super) total: usize,
 }
 
-/// Where each text ends in this prompt, in the order of `waiting`; equal to its start where it has no room.
+/// Returns the end of each text in this prompt, in the order of `waiting`. The end equals the start
+/// if the text does not fit.
 ///
-/// Texts are told whole. Only one that is larger than a whole prompt is split, so that it cannot wait for ever. A text
-/// of more than a quarter of the limit comes after all shorter ones: four long reviews must not crowd out a short one.
+/// Texts are included whole. Only one that is larger than a whole prompt is split, so that it
+/// cannot wait forever. A text larger than a quarter of the limit comes after all shorter ones:
+/// four long reviews must not crowd out a short one.
 pub(super) fn portion(waiting: &[Waiting], limit: usize) -> Vec<usize> {
     let mut order: Vec<(usize, &Waiting)> = waiting.iter().enumerate().collect();
     order.sort_by_key(|(_, text)| (text.total > limit / 4, text.rank));

@@ -1,17 +1,17 @@
-//! Makes outside text fit to be shown to an agent: what a person cannot see is taken out, and what is too long is cut.
-//! It never judges what a text says.
+//! Sanitizes outside text for an agent: characters that a person cannot see are removed, and text
+//! that is too long is cut. It never interprets the text.
 
-/// A text after cleaning, and what it lost, in bytes of UTF-8.
+/// Sanitized text, and what it lost, in bytes of UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Cleaned {
     pub(super) text: String,
-    /// Invisible characters and hidden comments that were taken out.
+    /// Bytes of invisible characters and hidden comments that were removed.
     pub(super) stripped: usize,
-    /// What was cut off because the text was too long.
+    /// Bytes that were cut because the text was too long.
     pub(super) left_out: usize,
 }
 
-/// Which end of a text that is too long is worth keeping.
+/// End of an overlong text to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
     Head,
@@ -20,7 +20,7 @@ pub(super) enum Keep {
 
 const LINE_CAP: usize = 512;
 
-/// A title, branch or path: one line, short.
+/// Sanitizes a title, branch or path: one short line.
 pub(super) fn line(raw: &str) -> Cleaned {
     let visible = visible(raw);
     let text = visible
@@ -31,12 +31,12 @@ pub(super) fn line(raw: &str) -> Cleaned {
     cut(Cleaned { text, ..visible }, LINE_CAP, Keep::Head)
 }
 
-/// A text of many lines, for instance a diff or the output of a program.
+/// Sanitizes a text of many lines, such as a diff or the output of a program.
 pub(super) fn block(raw: &str, cap: usize, keep: Keep) -> Cleaned {
     cut(visible(raw), cap, keep)
 }
 
-/// A comment that somebody wrote on a forge, where HTML comments are not shown to people.
+/// Sanitizes a comment from a forge, where HTML comments are not shown to people.
 pub(super) fn comment(raw: &str, cap: usize) -> Cleaned {
     let visible = visible(raw);
     let text = without_html_comments(&visible.text);
@@ -58,7 +58,7 @@ fn visible(raw: &str) -> Cleaned {
     let mut chars = raw.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
-            // Line ends are not a loss: forges send CRLF for every comment.
+            // Converting line ends is not a loss: forges send CRLF for every comment.
             '\r' => {
                 if chars.peek() != Some(&'\n') {
                     text.push('\n');
@@ -76,26 +76,28 @@ fn visible(raw: &str) -> Cleaned {
     }
 }
 
-/// Characters that take no room on the screen, change the order of what is on it, or speak to a terminal.
+/// True for characters that are invisible, reorder displayed text, or control a terminal.
 fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
         c if c.is_control() => true,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{feff}' => true,
-        // Letters that are drawn as nothing.
+        // Letters without a glyph.
         '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}' => true,
         // Zero width and direction.
         '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
         // Variation selectors, with which bytes can be hidden behind one letter.
         '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}' => true,
         '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' => true,
-        // Tags, the other variation selectors, and the unassigned rest of their plane's first block.
+        // Tags, the other variation selectors, and the unassigned rest of the first block of their
+        // plane.
         '\u{e0000}'..='\u{e0fff}' => true,
         _ => false,
     }
 }
 
-/// Looks at the end of what is already kept, so that a comment cut out of the middle of `<!--` cannot make a new one.
+/// Removes HTML comments. Also checks the end of the text kept so far, so that removing a comment
+/// from the middle of `<!--` cannot create a new one.
 fn without_html_comments(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -104,7 +106,7 @@ fn without_html_comments(text: &str) -> String {
         rest = rest.get(c.len_utf8()..).unwrap_or_default();
         if kept.ends_with("<!--") {
             kept.truncate(kept.len() - "<!--".len());
-            // A forge hides everything behind a comment that is never closed. So do we.
+            // A forge hides everything after an unclosed comment. So do we.
             rest = rest.split_once("-->").map_or("", |(_, after)| after);
         }
     }

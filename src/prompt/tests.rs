@@ -1,13 +1,17 @@
-//! The prompts as agents see them.
+//! Tests for the prompts as agents see them.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
 
 use super::*;
+use crate::change::ChangeId;
+use crate::event::body::WorkRejected;
 use crate::finding::{Category, Finding, FindingId, Severity};
+use crate::work::{Rejection, RejectionId, RejectionState};
 
 mod loading;
 mod payloads;
@@ -19,6 +23,11 @@ fn prompts() -> &'static Prompts {
     static STOCK: LazyLock<Prompts> = LazyLock::new(|| Prompts::load(None).unwrap());
     &STOCK
 }
+
+const ENVIRONMENT: AgentEnvironment = AgentEnvironment {
+    time_limit: Duration::from_secs(600),
+    sandboxed: true,
+};
 
 /// A change with `text` wherever outside text can stand.
 fn review_of(text: &str) -> ReviewContext {
@@ -37,6 +46,7 @@ fn review_of(text: &str) -> ReviewContext {
         feedback_limit: LIMIT,
         cycle: 1,
         max_cycles: 2,
+        environment: ENVIRONMENT,
         nonce: NONCE,
     }
 }
@@ -52,19 +62,18 @@ fn fix_of(text: &str) -> FixContext {
         detached: false,
         cycle: 1,
         max_cycles: 2,
+        environment: ENVIRONMENT,
         plan: Some(text.into()),
         description: Some(text.into()),
         issue: Some(issue(text)),
         gates: vec!["cargo test".into()],
-        feedback: vec![Feedback {
-            key: "j1".into(),
-            from: text.into(),
-            body: text.into(),
-            findings: vec![
+        rejections: vec![rejection(
+            text,
+            vec![
                 finding("f4", Severity::Low, text),
                 finding("f3", Severity::Critical, text),
             ],
-        }],
+        )],
         guidance: vec![comment(text)],
         feedback_limit: LIMIT,
         told: BTreeMap::new(),
@@ -103,23 +112,40 @@ fn comment(text: &str) -> Comment {
     }
 }
 
-fn finding(id: &str, severity: Severity, text: &str) -> OpenFinding {
-    OpenFinding {
-        key: format!("j1.{id}"),
-        id: FindingId::new(id),
-        finding: Finding {
-            severity,
-            category: Category::Logic,
-            path: Some(text.into()),
-            line: Some(12),
-            text: text.into(),
-            suggestion: Some(text.into()),
-            ..Finding::default()
+fn rejection(text: &str, findings: Vec<Finding>) -> Rejection {
+    Rejection {
+        rejection_id: RejectionId::new("j1"),
+        event_id: 1,
+        change_id: ChangeId::new("c1"),
+        state: RejectionState::InFix,
+        item_id: None,
+        reason: None,
+        ended_by: None,
+        by_person: false,
+        by: text.into(),
+        summary: text.into(),
+        rejected: WorkRejected {
+            body: text.into(),
+            findings,
+            ..WorkRejected::default()
         },
     }
 }
 
-/// What stands outside of all fences, with `…` for each fence.
+fn finding(id: &str, severity: Severity, text: &str) -> Finding {
+    Finding {
+        id: Some(FindingId::new(id)),
+        severity,
+        category: Category::Logic,
+        path: Some(text.into()),
+        line: Some(12),
+        text: text.into(),
+        suggestion: Some(text.into()),
+        ..Finding::default()
+    }
+}
+
+/// Returns the text outside of all fences, with `…` for each fence.
 fn outside(prompt: &str) -> String {
     let (begin, end) = (format!("begin {NONCE:032x} "), format!("end {NONCE:032x}"));
     let mut is_inside = false;
@@ -172,7 +198,8 @@ fn all_three(text: &str) -> [String; 3] {
     ]
 }
 
-/// What the prompts say around the fences does not depend on what is in them, but for the counts of what was lost.
+/// The text around the fences does not depend on the text inside, except for the counts of omitted
+/// bytes.
 fn own_words(text: &str) -> [String; 3] {
     all_three(text).map(|prompt| {
         outside(&prompt)
@@ -271,9 +298,9 @@ fn a_mebibyte_everywhere_is_still_a_bounded_prompt() {
     let prompts = prompts();
     let text = "word ".repeat((1 << 20) / 5);
     let mut fix = fix_of(&text);
-    fix.feedback = vec![fix.feedback.remove(0); 50];
+    fix.rejections = vec![fix.rejections.remove(0); 50];
     let fix = prompts.fix(&fix).unwrap();
-    // Plan, description, issue, feedback, two outputs, the settled ones, and our own words.
+    // Plan, description, issue, feedback, two outputs, the closed findings, and our own words.
     assert!(
         fix.text.len() < LIMIT + ((64 + 16 + 16 + 16 + 16 + 24 + 32) << 10),
         "{} bytes",
@@ -287,7 +314,7 @@ fn a_mebibyte_everywhere_is_still_a_bounded_prompt() {
         review.text.len()
     );
     let cut = format!(
-        "{} bytes of the diff are left out here: run `git diff 1111",
+        "{} bytes of the diff are omitted here: run `git diff 1111",
         text.len() - (200 << 10)
     );
     assert!(review.text.contains(&cut), "{cut}");
@@ -295,7 +322,8 @@ fn a_mebibyte_everywhere_is_still_a_bounded_prompt() {
 
 #[test]
 fn our_own_words_are_no_verdict() {
-    for (_, source) in Name::ALL.iter().map(|&name| (name, name.stock())) {
+    let answer = include_str!("../../prompts/answer.md");
+    for source in Name::ALL.iter().map(|name| name.stock()).chain([answer]) {
         for line in source.lines() {
             let Some(said) = line
                 .trim_start_matches(['*', '`', '-', ' '])
@@ -318,52 +346,61 @@ fn our_own_words_are_no_verdict() {
 
 #[test]
 fn review_and_again_ask_for_the_same_form() {
-    let form = |name: Name| {
-        name.stock()
-            .split_once("End with these four lines")
-            .unwrap()
-            .1
-    };
-    assert_eq!(form(Name::Review), form(Name::Again));
+    let review = prompts().review(&review_of("x")).unwrap().text;
+    let again = prompts().again(&again_of("x")).unwrap().text;
+    for text in [review, again] {
+        let (_, form) = text.split_once("End with these four lines").unwrap();
+        assert!(form.contains("REVIEW_RESULT: approved | changes_requested"));
+        assert!(form.contains("\"previous\": ["), "{form}");
+    }
 }
 
-/// The five parts that a fix prompt has to hold.
+#[test]
+fn a_prompt_describes_the_environment() {
+    let mut context = review_of("x");
+    let text = prompts().review(&context).unwrap().text;
+    assert!(
+        text.contains("You have 10 minutes.\nYou run in a sandbox"),
+        "{text}"
+    );
+    context.environment.sandboxed = false;
+    let text = prompts().review(&context).unwrap().text;
+    assert!(!text.contains("sandbox"), "{text}");
+    let text = prompts().fix(&fix_of("x")).unwrap().text;
+    assert!(
+        text.contains("You have 10 minutes.\nYou run in a sandbox"),
+        "{text}"
+    );
+}
+
+/// Checks the five parts that a fix prompt must contain.
 #[test]
 fn a_fix_prompt_is_complete() {
     let mut context = fix_of("x");
     context.plan = Some("# Spec\nThree tries.".into());
-    context.feedback = vec![Feedback {
-        key: "j1".into(),
-        from: "review v3".into(),
-        body: "The retry is endless.\n\nSee below.".into(),
-        findings: vec![
+    context.rejections = vec![rejection(
+        "The retry is endless.\n\nSee below.",
+        vec![
             finding("f4", Severity::Low, "second"),
-            OpenFinding {
-                key: "j1.2".into(),
-                id: FindingId::new("f3"),
-                finding: Finding {
-                    path: Some("src/retry.rs".into()),
-                    line: Some(12),
-                    text: "never stops".into(),
-                    severity: Severity::Critical,
-                    category: Category::Logic,
-                    ..Finding::default()
-                },
+            Finding {
+                path: Some("src/retry.rs".into()),
+                suggestion: None,
+                ..finding("f3", Severity::Critical, "never stops")
             },
         ],
-    }];
+    )];
     let text = prompts().fix(&context).unwrap().text;
     for part in [
         "# Spec\nThree tries.",
-        "from: review v3\n\nThe retry is endless.\n\nSee below.\n",
+        "from: the reviewer\n\nThe retry is endless.\n\nSee below.\n",
         "at: src/retry.rs:12\nnever stops\n",
-        "answer each",
-        "Leave code that they do not\n  concern as it is",
-        "the whole class",
-        "already has its pull request, number 42",
-        "No new branch, no new pull request",
-        "remand commits for you",
-        "You do not push",
+        "Address every comment and every finding",
+        "Do not touch unrelated code",
+        "other places of the same mistake",
+        "already has a pull request, number 42",
+        "Do not create another branch or pull request",
+        "remand commits the rest",
+        "Do not push",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
@@ -404,14 +441,19 @@ fn a_small_review_prompt_whole() {
     begin 0123456789abcdef0123456789abcdef change
     title: Retry with back-off
     branch: retry
-    goes into: main
+    base: main
     end 0123456789abcdef0123456789abcdef
 
-    Judge all that lies between the merge base `1111111111111111111111111111111111111111` and HEAD `2222222222222222222222222222222222222222`, not only the last commit:
-    `git diff 1111111111111111111111111111111111111111...HEAD` shows it. You are in a checkout of HEAD; open the files around the diff before you
-    conclude. You only read: an edit of yours is undone and reported, so describe a repair instead of making it.
+    Review everything between the merge base `1111111111111111111111111111111111111111` and HEAD `2222222222222222222222222222222222222222`, not only the last commit:
+    `git diff 1111111111111111111111111111111111111111...HEAD` shows it.
 
-    ## What its author wrote about it
+    ## Environment
+
+    You are in a checkout of HEAD. Read the files around the diff before you conclude. The checkout is read-only for you:
+    edits are undone and reported, so describe a fix instead of making it. You have 10 minutes.
+    You run in a sandbox: only the worktree and its repository are writable, and home directories are hidden.
+
+    ## The author's description
 
     begin 0123456789abcdef0123456789abcdef description
     x
@@ -427,22 +469,27 @@ fn a_small_review_prompt_whole() {
     x
     end 0123456789abcdef0123456789abcdef
 
-    ## What to look at, in this order
+    ## What to check, in this order
 
-    1. **compliance**: hold the code against the issue above. A requirement that
-       is missing, half done or done differently comes before everything else.
-    2. **security**: input that is believed, missing checks of who may do this, secrets in the code, text that becomes SQL, HTML,
-       a path or a command.
-    3. **architecture**: is it where a reader would look, in the manner of its neighbours, with no layer too many or too few
-       and no dependency without need?
-    4. **logic**: edges, empty and huge inputs, errors swallowed or half handled, two things at the same time, off by one.
-    5. **performance**: work repeated in a loop, a query a row, memory that only grows.
-    6. **testing**: would a test fail if the new behaviour broke? Do the tests try the edges, or only the mocks?
-    7. **documentation**: what is hard is explained, what is public is described, no comment says something untrue.
-       (**style** is a category too: for what breaks a rule of this project.)
+    1. **compliance**: compare the code with the issue above. A requirement that
+       is missing, incomplete or implemented differently comes first.
+    2. **security**: unvalidated input, missing authorization, secrets in the code, injection (SQL, HTML, path, shell).
+    3. **architecture**: is the code where a reader would look for it, consistent with its surroundings, with no unnecessary
+       layer or dependency?
+    4. **logic**: boundary cases, empty and very large inputs, ignored or half-handled errors, race conditions, off-by-one
+       errors.
+    5. **performance**: repeated work in loops, one query per row, memory that grows without limit.
+    6. **testing**: would a test fail if the new behaviour broke? Do the tests cover boundary cases, or only mocks?
+    7. **documentation**: difficult code is explained, public interfaces are described, no comment is wrong.
+       (Use **style** for violations of rules of this project.)
 
-    When a mistake occurs more than once, look for all its places and name every one in a single finding, so that one repair
-    can end the whole class.
+    ## Evidence
+
+    - Report only problems that this change introduces or was supposed to solve. Problems that existed before and are not
+      made worse are not findings.
+    - For every finding at medium or above, name the input or sequence of events that fails, or quote the code that is wrong.
+      If you cannot, check it in the code or with a test; if it remains a suspicion, do not report it.
+    - If a mistake occurs more than once, find all places and list them in one finding, so that one fix can resolve them all.
 
     ## The diff
 

@@ -1,5 +1,5 @@
-//! Tries a template before anybody depends on it: its syntax, the names it uses, and whether it keeps outside text in
-//! fences. What is wrong is shown at its place in the file.
+//! Validates a template before it is used: its syntax, the names it uses, and that it keeps outside
+//! text in fences. Errors are shown at their location in the file.
 
 use std::ops::Range;
 
@@ -9,20 +9,23 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use super::{Name, PromptError, fence};
 use crate::diagnostic::{Colour, Problem, Snippet};
 
+/// The form of a review's result, which `review` and `again` include.
+const ANSWER: &str = include_str!("../../prompts/answer.md");
+
 /// Ends a template that would never stop; the stock ones use less than a hundredth.
 const FUEL: u64 = 500_000;
 
-/// What is wrong with a template.
+/// Kinds of errors in a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Syntax,
     UnknownVariable,
-    /// It is well formed but fails when it is tried.
+    /// Well-formed, but fails when rendered.
     Fails,
     Unfenced,
 }
 
-/// The environment that renders `source`, when nothing is wrong with it.
+/// Returns the environment that renders `source`, if it is valid.
 pub(super) fn check(
     name: Name,
     file: &str,
@@ -32,6 +35,9 @@ pub(super) fn check(
     let mut environment = environment();
     environment
         .add_template_owned(name.as_str(), source.to_string())
+        .map_err(|error| page.failure(Fault::Syntax, &error))?;
+    environment
+        .add_template("answer.md", ANSWER)
         .map_err(|error| page.failure(Fault::Syntax, &error))?;
     page.known_variables(&environment)?;
     page.trials(&environment)?;
@@ -44,7 +50,7 @@ fn environment() -> Environment<'static> {
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_fuel(Some(FUEL));
     environment.add_filter("fence", fence::fence);
-    // It prints every value at once, outside of any fence.
+    // `debug` prints every value, outside of any fence.
     environment.remove_global("debug");
     if let Ok(syntax) = SyntaxConfig::builder()
         .trim_blocks(true)
@@ -57,7 +63,7 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-/// A template under examination.
+/// Template being validated.
 struct TemplateSource<'a> {
     name: Name,
     file: &'a str,
@@ -91,7 +97,7 @@ impl TemplateSource<'_> {
         for trial in self.name.trials() {
             let text = environment
                 .get_template(self.name.as_str())
-                .and_then(|template| template.render(trial.values))
+                .and_then(|template| template.render(trial))
                 .map_err(|error| self.failure(Fault::Fails, &error))?;
             if let Some(path) = fence::unfenced(&text) {
                 return Err(self.fault(
@@ -145,7 +151,7 @@ impl TemplateSource<'_> {
         }
     }
 
-    /// The bytes of a line, counted from 1, without its indentation and end.
+    /// Returns the byte range of a line, counted from 1, without indentation and line end.
     fn line(&self, number: usize) -> Range<usize> {
         let mut lines = self.source.split_inclusive('\n');
         let start: usize = lines
@@ -158,7 +164,7 @@ impl TemplateSource<'_> {
         start..start + line.trim().len()
     }
 
-    /// Where a tag first says `path`; the start of the file when it cannot be found.
+    /// Returns the location of the first `path` in a tag; the start of the file if there is none.
     fn place_of(&self, path: &str) -> Range<usize> {
         let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
         let last = path.rsplit('.').next().unwrap_or(path);
@@ -181,7 +187,7 @@ impl TemplateSource<'_> {
     }
 }
 
-/// Whether what follows `before` is inside `{{ … }}` or `{% … %}`.
+/// True if the text after `before` is inside `{{ … }}` or `{% … %}`.
 fn in_tag(before: &str) -> bool {
     let opened = before.rfind("{{").max(before.rfind("{%"));
     let closed = before.rfind("}}").max(before.rfind("%}"));

@@ -1,12 +1,16 @@
-//! Reads the end of a git that spoke with a remote. Git has one status (128) for most of it, so it is told apart by words,
-//! which are stable under `LC_ALL=C`. Lines that the remote itself wrote do not count: it could say anything.
+//! Classifies failures of git calls to a remote.
+//!
+//! Git has one status (128) for most of them, so they are distinguished by messages, which are
+//! stable under `LC_ALL=C`. Lines written by the remote itself do not count: it could send
+//! anything.
 
 use super::{RemoteError, url};
 use crate::{sanitize, secret_scan};
 
-/// In this order: ssh closes every failure with "Could not read from remote repository".
+/// Messages by kind. The order matters: ssh ends every failure with "Could not read from remote
+/// repository".
 const WORDS: &[(Kind, &[&str])] = &[
-    // A git that our own git started, such as index-pack.
+    // A git that git itself started, such as index-pack.
     (Kind::Killed, &["died of signal"]),
     (
         Kind::NoSpace,
@@ -100,7 +104,7 @@ enum Kind {
     Unreachable,
 }
 
-/// What a call that failed means.
+/// Returns the error for a failed call.
 pub(super) fn of(failure: &Failure<'_>) -> RemoteError {
     let own: Vec<&str> = failure
         .stderr
@@ -142,7 +146,7 @@ pub(super) struct Failure<'a> {
     pub(super) hidden: &'a [String],
 }
 
-/// What somebody else wrote, in one line, harmless, and without secrets.
+/// Makes foreign output fit for display: one line, harmless, without secrets.
 pub(super) fn said(text: &str, hidden: &[String]) -> String {
     let mut text = text.to_owned();
     for value in hidden {
@@ -306,9 +310,9 @@ mod tests {
             let stderr = format!("{before} {token} {}\nhttps://u:{password}@h/x {value}{after}", words[kind]);
             let url = format!("https://u:{password}@h/r");
             let error = of(&Failure { args: "x", url: &url, stderr: &stderr, hidden: std::slice::from_ref(&value) });
-            let shown = format!("{error} {error:?}");
+            let text = format!("{error} {error:?}");
             for secret in [&token, &password, &value] {
-                assert!(!shown.contains(secret.as_str()), "{shown}");
+                assert!(!text.contains(secret.as_str()), "{text}");
             }
         }
     }

@@ -1,5 +1,7 @@
-//! The bare clone itself. It is written by hand and not by `git init`: no template, no default of the user's, and after a
-//! crash at any line, or beside another who makes it too, it is either not there yet or right.
+//! The bare clone.
+//!
+//! It is written by hand and not by `git init`: no template, no user default, and after a crash at
+//! any line, or with another process creating it too, it either does not exist yet or is correct.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,10 +17,11 @@ use crate::failpoint::crash_point;
 
 const HEAD: &str = "ref: refs/heads/remand-has-no-branch\n";
 
-/// The whole configuration: what is in the file besides was put there by somebody else.
+/// The complete configuration: anything else in the file was put there by someone else.
 ///
-/// Objects are checked when they come in. What is ignored are faults of old and honest histories, which are many; those
-/// that attack (`.git` in a tree, `.gitmodules` with a command in it, a symlink in its place) stay errors.
+/// Objects are checked on arrival. Ignored are defects of old, honest histories, which are common;
+/// those used in attacks (`.git` in a tree, `.gitmodules` with a command in it, a symlink in its
+/// place) stay errors.
 const CONFIG: &str = "\
 [core]
 	repositoryFormatVersion = 0
@@ -58,16 +61,20 @@ const CONFIG: &str = "\
 	zeroPaddedFilemode = ignore
 ";
 
-/// No git of ours holds a lock for longer than this beyond its limit.
+/// Age at which a lock is stale: no git of remand holds one for longer than this beyond its time
+/// limit.
 const STALE: Duration = Duration::from_secs(600);
 
-/// A ref is locked for a moment only, when all that it leads to is there. Should somebody hold it for longer after all, he
-/// is told so by git and tries again.
+/// Age at which the lock of a ref is stale.
+///
+/// A ref is locked only for a moment, when all its objects are there. If a process does hold it for
+/// longer, git reports an error to that process, which tries again.
 const STALE_REF: Duration = Duration::from_secs(20);
 
 impl Remote {
-    /// Makes the bare clone, or mends it: whatever stands in its configuration is ours again afterwards, and locks that
-    /// a killed git left are gone. Called before each use; without a change it costs a few looks at the disk.
+    /// Creates or fixes the bare clone: afterwards its configuration is remand's, and locks left by
+    /// a killed git are gone. Called before each use; if nothing changed, it costs a few file
+    /// system reads.
     #[expect(clippy::unused_async, reason = "a db like the others, which wait")]
     pub(crate) async fn ready(&self) -> Result<(), RemoteError> {
         let dir = self.path();
@@ -110,7 +117,7 @@ impl Remote {
             made.map_err(RemoteError::file("make", &folder))?;
         }
         remove(&dir.join("objects/info/alternates"))?;
-        // Last of all HEAD: without it git sees no repository.
+        // HEAD comes last: without it git sees no repository.
         for (name, text) in [("config", CONFIG), ("HEAD", HEAD)] {
             replace(&dir.join(name), text)?;
             crash_point!("ready.{name}.written");
@@ -118,7 +125,8 @@ impl Remote {
         Ok(())
     }
 
-    /// Before credentials are used: this is the clone that we made, and nothing was written into its configuration.
+    /// Checks, before credentials are used, that this is the clone that remand made and that its
+    /// configuration is unmodified.
     pub(super) fn check(&self) -> Result<(), RemoteError> {
         let dir = self.path();
         let reads = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
@@ -140,7 +148,8 @@ impl Remote {
     }
 }
 
-/// The old file or the new one, whole; under a name of its own until then, as two may do it at once.
+/// Replaces a file atomically. The temporary name is unique, since two processes may do it
+/// concurrently.
 fn replace(path: &Path, text: &str) -> Result<(), RemoteError> {
     let new = path.with_extension(format!("new-{}", Uuid::new_v4()));
     let mut file = OpenOptions::new()
@@ -161,7 +170,7 @@ fn locks_below(folder: &Path) -> Result<Vec<PathBuf>, RemoteError> {
     while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
-            // Git removes folders of refs that became empty.
+            // Git removes ref directories that have become empty.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(RemoteError::file("read", &folder)(error)),
         };

@@ -1,5 +1,5 @@
-//! One call of git with credentials: always in the bare clone, always with settings of ours that win over the user's,
-//! and never with a question to a person.
+//! One git call with credentials: always in the bare clone, always with settings that override the
+//! user's, and never with a prompt for a person.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,10 +10,11 @@ use super::{Remote, RemoteError};
 use crate::git::GitError;
 use crate::process::{self, ProcessError, Short, ShortOutput};
 
-/// Enough for what a remote says about one branch; it could go on for ever.
+/// Maximum output size: enough for what a remote reports about one branch; it could be endless.
 const CAP: usize = 1024 * 1024;
 
-/// The user's own configuration is honoured (credential helpers, `insteadOf`); these win over it.
+/// The user's configuration is respected (credential helpers, `insteadOf`); these settings override
+/// it.
 const CONFIG: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -28,7 +29,7 @@ const CONFIG: &[&str] = &[
     "fetch.writeCommitGraph=false",
     "push.pushOption=",
     "push.negotiate=false",
-    // A server that says nothing is left after a minute.
+    // A silent server is abandoned after a minute.
     "http.lowSpeedLimit=100",
     "http.lowSpeedTime=60",
 ];
@@ -36,7 +37,7 @@ const CONFIG: &[&str] = &[
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
-    // Its answer is taken as it is: one that fails is told apart from an empty name.
+    // Always fails, which git distinguishes from an empty answer; it would use that as the name.
     ("GIT_ASKPASS", "false"),
     ("GCM_INTERACTIVE", "never"),
     ("GIT_PAGER", "cat"),
@@ -46,11 +47,11 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_GRAFT_FILE", "/dev/null"),
 ];
 
-/// Unless the user has a command of their own: never a question, no wait for a host that is not there, and no connection
-/// that others come to use and that would end with ours.
+/// Command for ssh, unless the user has set one: no prompts, no waiting for a host that is down,
+/// and no connection that others share and that would end with this call.
 const SSH: &str = "ssh -oBatchMode=yes -oConnectTimeout=20 -oControlMaster=no";
 
-/// How a call that was begun ended.
+/// Result of a call that was started.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) status: Option<i32>,
@@ -60,7 +61,7 @@ pub(super) struct Ended {
 }
 
 impl Remote {
-    /// The output of a call that must succeed.
+    /// Returns the output of a call that must succeed.
     pub(super) async fn say(
         &self,
         name: &'static str,
@@ -86,7 +87,7 @@ impl Remote {
         })
     }
 
-    /// A git that was ended by a signal has answered nothing.
+    /// Checks the end of a call: a git that was killed by a signal has no result.
     #[expect(clippy::unused_self, reason = "a step of a call like the others")]
     fn not_killed(&self, name: &'static str, ended: &Ended) -> Result<(), RemoteError> {
         if ended.is_killed {
@@ -96,17 +97,17 @@ impl Remote {
         }
     }
 
-    /// What the remote said, fit to be shown.
+    /// Returns the remote's output, fit for display.
     pub(super) fn said(&self, text: &str) -> String {
         classify::said(text, &self.hidden())
     }
 
-    /// The pinned URL without user and password.
+    /// Returns the pinned URL without user and password.
     pub(crate) fn shown_url(&self) -> String {
         url::without_userinfo(&self.reach.url)
     }
 
-    /// One call with credentials. The pinned URL stands where `args` has `{url}`.
+    /// Runs one call with credentials. `{url}` in `args` stands for the pinned URL.
     pub(super) async fn call(
         &self,
         name: &'static str,
@@ -115,7 +116,7 @@ impl Remote {
         let pinned = self.way(&self.reach.url)?;
         self.check()?;
         let mut env = self.environment();
-        // Where the user's own configuration leads: to a mirror, perhaps, or to a path in a test.
+        // The URL after the user's `insteadOf`: perhaps a mirror, or a path in a test.
         let real = self
             .run(name, &["ls-remote", "--get-url", "{url}"], &[], env.clone())
             .await?;
@@ -155,15 +156,17 @@ impl Remote {
         })
     }
 
-    /// The helper comes after the user's own ones, so it is asked when they know nothing.
+    /// Returns the setting for the `gh` credential helper. It comes after the user's helpers, so it
+    /// is called only if they have no answer.
     pub(super) fn helper(&self, real: Way) -> Option<String> {
         let words: Vec<String> = self.reach.gh.iter().map(|word| quoted(word)).collect();
         (real == Way::Https && !words.is_empty())
             .then(|| format!("credential.helper=!{} auth git-credential", words.join(" ")))
     }
 
-    /// The user's environment. Of its `GIT_*` variables only those stay that say how to reach a host and where the
-    /// configuration is: the others could move the repository, or write tokens into a trace.
+    /// Returns the user's environment. Of its `GIT_*` variables, only those that configure how to
+    /// reach a host and where the configuration is are kept: the others could redirect git to
+    /// another repository, or write tokens into a trace.
     pub(super) fn environment(&self) -> BTreeMap<String, String> {
         const KEPT: [&str; 8] = [
             "GIT_SSH",
@@ -272,7 +275,7 @@ impl Remote {
         })
     }
 
-    /// Values of the environment that no error may show.
+    /// Returns values of the environment that no error may show.
     fn hidden(&self) -> Vec<String> {
         let is_secret = |name: &str| {
             let name = name.to_ascii_uppercase();
@@ -297,7 +300,7 @@ fn allowed(pinned: Way, real: Way) -> &'static str {
     }
 }
 
-/// A word for the shell that git starts a helper with.
+/// Quotes a word for the shell with which git starts a helper.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

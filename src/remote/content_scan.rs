@@ -1,4 +1,5 @@
-//! Reads what would be pushed: the new contents of each file, and what the commits on the way carry along.
+//! Scans what would be pushed: the new contents of each file, and what the commits in between carry
+//! along.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +11,11 @@ use crate::project_settings::PushLimits;
 use crate::secret::Secret;
 use crate::secret_scan::{self, position};
 
-/// More of a file is not looked at.
+/// Maximum number of bytes scanned per file.
 const SCANNED: u64 = 10 * 1024 * 1024;
-/// So many bytes of contents are held at once.
+/// Maximum number of bytes of contents held at once.
 const HELD: u64 = 32 * 1024 * 1024;
-/// The kind of a secret of the daemon's.
+/// Kind of the daemon's own secrets.
 const OWN: &str = "a secret of remand's own";
 
 pub(super) struct Judge<'a> {
@@ -37,7 +38,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The files as they would be, against the files as they are.
+    /// Scans the new files against the old ones.
     pub(super) async fn files(&self, files: &[NetFile]) -> Result<Vec<Objection>, RemoteError> {
         let files: Vec<&NetFile> = files.iter().filter(|file| has_blob(file.mode)).collect();
         let new: Vec<String> = files.iter().map(|file| file.blob.clone()).collect();
@@ -51,12 +52,9 @@ impl<'a> Judge<'a> {
                     bytes: size,
                     most: self.limits.max_file_bytes(),
                 };
-                objections.push(Objection {
-                    what,
-                    path: Some(self.covered(&file.path)),
-                });
+                objections.push(Objection::at(self.covered(&file.path), what));
             }
-            // The old one is of about the same size.
+            // The old version is of about the same size.
             bytes += 2 * size.min(SCANNED);
             held.push(file);
             if bytes > HELD {
@@ -93,16 +91,11 @@ impl<'a> Judge<'a> {
             } else {
                 Vec::new()
             };
-            let mut object = |what| {
-                objections.push(Objection {
-                    what,
-                    path: Some(self.covered(&file.path)),
-                });
-            };
+            let mut object = |what| objections.push(Objection::at(self.covered(&file.path), what));
             if file.mode == LINK && !stays_inside(&file.path, &new) {
                 object(Wrong::Symlink);
             }
-            // The name of a file can carry one out, too.
+            // The name of a file can leak one, too.
             for Hit { kind, line } in self
                 .hits(&new, &old)
                 .into_iter()
@@ -114,8 +107,10 @@ impl<'a> Judge<'a> {
         Ok(objections)
     }
 
-    /// What the commits between carry that the last one has no more, and their messages. What the remote has already,
-    /// on any branch that was fetched, is not ours to judge.
+    /// Scans the messages of intermediate commits and the contents that the last commit no longer
+    /// has.
+    ///
+    /// Anything that the remote already has, on any fetched branch, is not checked.
     pub(super) async fn history(
         &self,
         from: &str,
@@ -133,13 +128,10 @@ impl<'a> Judge<'a> {
         for commit in commits.iter().filter(|commit| new.contains(&commit.sha)) {
             let text = format!("{}\n{}\n{}", commit.author, commit.subject, commit.body);
             if let Some(Hit { kind, .. }) = self.hits(text.as_bytes(), &[]).pop() {
-                objections.push(Objection {
-                    what: Wrong::SecretInMessage {
-                        kind,
-                        commit: commit.sha.clone(),
-                    },
-                    path: None,
-                });
+                objections.push(Objection::to_all(Wrong::SecretInMessage {
+                    kind,
+                    commit: commit.sha.clone(),
+                }));
             }
         }
         if new.len() < 2 {
@@ -164,27 +156,21 @@ impl<'a> Judge<'a> {
                 };
                 let old = git.show_file(place, from, path).await?.unwrap_or_default();
                 if !self.hits(content, &old).is_empty() {
-                    let path = Some(self.covered(path.as_bytes()));
-                    objections.push(Objection {
-                        what: Wrong::SecretInHistory { kind },
-                        path,
-                    });
+                    let path = self.covered(path.as_bytes());
+                    objections.push(Objection::at(path, Wrong::SecretInHistory { kind }));
                 }
             }
         }
         Ok(objections)
     }
 
-    /// Secrets that the new contents have and the old ones have not.
+    /// Returns secrets that are in the new contents and not in the old ones.
     fn hits(&self, new: &[u8], old: &[u8]) -> Vec<Hit> {
         let line = |at: usize| 1 + new.iter().take(at).filter(|b| **b == b'\n').count();
-        let own = self
-            .canaries
-            .find(new)
-            .filter(|(_, needle)| position(old, needle).is_none());
+        let own = self.canaries.find_new(new, old);
         let mut hits: Vec<Hit> = own
             .into_iter()
-            .map(|(at, _)| Hit {
+            .map(|at| Hit {
                 kind: OWN,
                 line: line(at),
             })
@@ -203,7 +189,7 @@ impl<'a> Judge<'a> {
         hits
     }
 
-    /// A path as it may be shown, also when its name is the secret.
+    /// Returns a path that is safe to show, even if the name contains the secret.
     pub(super) fn covered(&self, path: &[u8]) -> String {
         if self.hits(path, &[]).is_empty() {
             String::from_utf8_lossy(path).into_owned()
@@ -213,7 +199,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Below it stands what the remote has.
+/// Prefix of the refs fetched from the remote.
 const FETCHED: &str = "refs/remand/remote/";
 
 fn has_blob(mode: u32) -> bool {

@@ -1,4 +1,5 @@
-//! What can go wrong with a remote, told apart by what a caller does next. No variant shows a URL's user or password.
+//! Errors of a remote, distinguished by what a caller does next. No variant shows the user or
+//! password of a URL.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,38 +9,39 @@ use crate::git::GitError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RemoteError {
-    /// A person must log in, or be given the right.
+    /// A person must log in, or be granted access.
     #[error("{url} does not let us in: {said}")]
     Auth { url: String, said: String },
-    /// No network, no such host, nobody there, cut, in trouble: it may be better later.
+    /// No network, unknown host, no server, connection lost, or server error: it may work later.
     #[error("{url} cannot be reached: {said}")]
     Unreachable { url: String, said: String },
     #[error("{url} did not answer within {limit:?}")]
     TimedOut { url: String, limit: Duration },
-    /// It declined for a reason of its own that passes: a lock, no room, an error inside.
+    /// The remote refused for a temporary reason: a lock, no space, an internal error.
     #[error("{url} cannot take the push now: {said}")]
     Busy { url: String, said: String },
     #[error("there is no repository at {url}: {said}")]
     NotFound { url: String, said: String },
     #[error("{url} is no URL that remand pushes to: {why}")]
     BadUrl { url: String, why: &'static str },
-    /// Git would have to use a transport that is not allowed, or that it has not got.
+    /// Git would have to use a transport that is not allowed or not installed.
     #[error("{url} cannot be used: {said}")]
     Protocol { url: String, said: String },
     #[error("no space left for the bare clone")]
     NoSpace,
-    /// By the kernel, out of memory, or by somebody: it says nothing about the remote.
+    /// Killed by the kernel, for lack of memory, or by someone; says nothing about the remote.
     #[error("`git {args}` was ended by a signal")]
     Killed { args: &'static str },
-    /// Another git of ours is at work there, or one was killed; then the lock is removed when it is old enough.
+    /// Another git of remand is at work there, or one was killed; the lock is then removed when it
+    /// is old enough.
     #[error("the bare clone is locked: {said}")]
     Locked { said: String },
-    /// [`super::Remote::ready`] was not called, or somebody changed the clone.
+    /// [`super::Remote::ready`] was not called, or someone changed the clone.
     #[error("{} is not the bare clone that remand made", path.display())]
     NotReady { path: PathBuf },
     #[error("the commit {sha} is not in {}", path.display())]
     Missing { sha: String, path: PathBuf },
-    /// A push that would take commits away from the branch.
+    /// A push that would remove commits from the branch.
     #[error("{to} does not descend from {from}, and remand never rewrites a branch")]
     Rewrite { from: String, to: String },
     #[error("`git {args}` said what cannot be read")]
@@ -58,7 +60,7 @@ pub(crate) enum RemoteError {
 }
 
 impl RemoteError {
-    /// Makes the error of an action on a path.
+    /// Creates the error for an action on a path.
     pub(super) fn file(action: &'static str, path: &std::path::Path) -> impl Fn(io::Error) -> Self {
         let path = path.to_owned();
         move |source| {

@@ -1,24 +1,26 @@
-//! Where the branch is, and commits that come into the bare clone: from the remote, and from a worktree.
+//! Reads the head of a branch, and imports commits into the bare clone from the remote and from a
+//! worktree.
 
 use super::{Remote, RemoteError};
 use crate::failpoint::crash_point;
 use crate::git::{GitError, Place, check_branch_name, check_sha};
 
 impl Remote {
-    /// Where the remote has a branch; none when it has no such branch.
+    /// Returns the remote's head of a branch; `None` if the branch does not exist.
     pub(crate) async fn head_of(&self, branch: &str) -> Result<Option<String>, RemoteError> {
         check_branch_name(branch).map_err(GitError::from)?;
         let name = format!("refs/heads/{branch}");
-        let said = self
+        let output = self
             .say(
                 "ls-remote",
                 &["ls-remote", "--quiet", "--refs", "--", "{url}", &name],
             )
             .await?;
-        read_refs(&said, &name)
+        read_refs(&output, &name)
     }
 
-    /// Fetches a branch, also one that was rewritten, and says where it is; none when the remote has it no more.
+    /// Fetches a branch, even a rewritten one, and returns its head; `None` if the remote no longer
+    /// has it.
     pub(crate) async fn fetch(&self, branch: &str) -> Result<Option<String>, RemoteError> {
         let Some(head) = self.head_of(branch).await? else {
             self.forget(&[fetched(branch)]).await?;
@@ -44,7 +46,7 @@ impl Remote {
             .await;
         crash_point!("remote.fetch.after");
         let now = self.git.resolve(&self.place, &name).await?;
-        // Another may have fetched it at the same time, and held the ref.
+        // Another process may have fetched it concurrently and locked the ref.
         if now.as_ref() == Some(&head) {
             return Ok(now);
         }
@@ -52,14 +54,14 @@ impl Remote {
         Ok(now)
     }
 
-    /// Where the branch was when it was last fetched.
+    /// Returns the head of the branch as last fetched.
     pub(crate) async fn fetched_head(&self, branch: &str) -> Result<Option<String>, RemoteError> {
         check_branch_name(branch).map_err(GitError::from)?;
         Ok(self.git.resolve(&self.place, &fetched(branch)).await?)
     }
 
-    /// Takes the finished commit out of the repository of a worktree, by path and with the closed environment, and keeps
-    /// it on `refs/remand/taken/SHA`.
+    /// Imports the finished commit from a worktree's repository, by path and with the closed
+    /// environment, and keeps it on `refs/remand/taken/SHA`.
     pub(crate) async fn take(
         &self,
         from: &Place,
@@ -80,11 +82,12 @@ impl Remote {
         Ok(())
     }
 
-    /// Whether a commit is `head` or an ancestor of it. `head` must have been fetched or taken.
+    /// Returns true if a commit is `head` or an ancestor of it. `head` must have been fetched or
+    /// imported.
     pub(crate) async fn contains(&self, head: &str, commit: &str) -> Result<bool, RemoteError> {
         check_sha(commit)?;
         self.have(head).await?;
-        // All that `head` leads to is here: what is not here is no part of it.
+        // The whole history of `head` is here: a missing commit is not part of it.
         if self.git.resolve(&self.place, commit).await?.is_none() {
             return Ok(false);
         }
@@ -102,8 +105,8 @@ impl Remote {
         }
     }
 
-    /// A branch `a` that was fetched once leaves no room for `a/b`, and the other way round. Since the remote cannot have
-    /// both, the other one is gone there.
+    /// Deletes refs that conflict with a branch: a fetched `a` leaves no room for `a/b`, and the
+    /// reverse. Since the remote cannot have both, it no longer has the other one.
     async fn make_room(&self, branch: &str) -> Result<(), RemoteError> {
         let mut names = self
             .git
@@ -129,10 +132,11 @@ fn fetched(branch: &str) -> String {
     format!("refs/remand/remote/{branch}")
 }
 
-/// `ID TAB refs/heads/x`. Git takes the name as a pattern, which `x/refs/heads/x` matches too.
-fn read_refs(said: &str, name: &str) -> Result<Option<String>, RemoteError> {
+/// Parses `ID TAB refs/heads/x`. Git treats the name as a pattern, which `x/refs/heads/x` matches
+/// too.
+fn read_refs(output: &str, name: &str) -> Result<Option<String>, RemoteError> {
     let bad = || RemoteError::Output { args: "ls-remote" };
-    for line in said.lines() {
+    for line in output.lines() {
         let (sha, found) = line.split_once('\t').ok_or_else(bad)?;
         if check_sha(sha).is_err() {
             return Err(bad());
@@ -151,11 +155,11 @@ mod tests {
     #[test]
     fn only_the_whole_name_counts() {
         let sha = "a".repeat(40);
-        let said = format!(
+        let output = format!(
             "{}\trefs/heads/x/refs/heads/fix\n{sha}\trefs/heads/fix\n",
             "b".repeat(40)
         );
-        assert_eq!(read_refs(&said, "refs/heads/fix").unwrap(), Some(sha));
+        assert_eq!(read_refs(&output, "refs/heads/fix").unwrap(), Some(sha));
         assert_eq!(read_refs("", "refs/heads/fix").unwrap(), None);
         assert!(read_refs("fatal: x\n", "refs/heads/fix").is_err());
         assert!(read_refs("abc\trefs/heads/fix\n", "refs/heads/fix").is_err());

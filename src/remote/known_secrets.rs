@@ -1,12 +1,12 @@
-//! Secrets that are known exactly, and the forms in which they could leave.
+//! Searches for known secrets, in all forms in which they could leak.
 
 use crate::secret::Secret;
 use crate::secret_scan::position;
 
-/// A shorter one would be found in ordinary text.
+/// Minimum length; a shorter secret would be found in ordinary text.
 const SHORTEST: usize = 8;
 
-/// Every form of the secrets that is looked for.
+/// All forms of the secrets to search for.
 pub(super) struct KnownSecrets {
     needles: Vec<Vec<u8>>,
 }
@@ -51,15 +51,17 @@ impl KnownSecrets {
         Self { needles }
     }
 
-    /// Where one begins.
-    pub(super) fn find(&self, bytes: &[u8]) -> Option<(usize, &[u8])> {
-        self.needles
-            .iter()
-            .find_map(|needle| Some((position(bytes, needle)?, needle.as_slice())))
+    /// Returns the position of a secret in `new` that `old` does not have in the same form.
+    pub(super) fn find_new(&self, new: &[u8], old: &[u8]) -> Option<usize> {
+        self.needles.iter().find_map(|needle| {
+            let at = position(new, needle)?;
+            position(old, needle).is_none().then_some(at)
+        })
     }
 }
 
-/// Base64 of a text that stands `shift` bytes into what is coded, without the characters that its neighbours decide.
+/// Returns the Base64 of a text that starts `shift` bytes into the encoded data, without the
+/// characters that depend on adjacent bytes.
 fn base64_inside(bytes: &[u8], shift: usize) -> Vec<u8> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let bits: Vec<bool> = vec![false; shift * 8]
@@ -76,7 +78,8 @@ fn base64_inside(bytes: &[u8], shift: usize) -> Vec<u8> {
             .fold(0, |index, bit| index * 2 + usize::from(*bit));
         LETTERS.get(index).copied().unwrap_or(b'A')
     };
-    // A letter of six whole bits of the text; the first ones hold bits of what stands before it.
+    // A character stands for six bits of the text; the first ones contain bits of the preceding
+    // bytes.
     bits.chunks_exact(6)
         .skip((shift * 8).div_ceil(6))
         .map(letter)
@@ -93,17 +96,26 @@ mod tests {
             KnownSecrets::new(&[Secret::new("canary-0123456789?>"), Secret::new("short")]);
         for text in [
             "x canary-0123456789?> y",
-            // "canary-…", "xcanary-…", "xycanary-…" with more behind.
+            // "canary-…", "xcanary-…", "xycanary-…" with more after it.
             "Y2FuYXJ5LTAxMjM0NTY3ODk/Pg==",
             "eGNhbmFyeS0wMTIzNDU2Nzg5Pz4=",
             "eHljYW5hcnktMDEyMzQ1Njc4OT8+",
             "eHljYW5hcnktMDEyMzQ1Njc4OT8-",
             "63616e6172792d303132333435363738393f3e",
         ] {
-            assert!(canaries.find(text.as_bytes()).is_some(), "{text}");
+            assert!(canaries.find_new(text.as_bytes(), b"").is_some(), "{text}");
         }
+        assert!(
+            canaries
+                .find_new(
+                    b"canary-0123456789?> Y2FuYXJ5LTAxMjM0NTY3ODk/Pg==",
+                    b"canary-0123456789?>"
+                )
+                .is_some(),
+            "a form that is new beside one that is not"
+        );
         for text in ["canary-0123456789", "short", ""] {
-            assert!(canaries.find(text.as_bytes()).is_none(), "{text}");
+            assert!(canaries.find_new(text.as_bytes(), b"").is_none(), "{text}");
         }
     }
 }

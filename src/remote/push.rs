@@ -1,4 +1,4 @@
-//! The push: one commit to one branch, only from where the branch was expected, never a rewrite.
+//! Pushes one commit to one branch, only from the expected head, and never rewrites the branch.
 
 use super::command::Ended;
 use super::{Remote, RemoteError};
@@ -8,32 +8,35 @@ use crate::git::{GitError, check_branch_name, check_sha};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Push {
     pub(crate) branch: String,
-    /// Where the remote is expected to have the branch.
+    /// Expected head of the branch on the remote.
     pub(crate) from: String,
     pub(crate) to: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Pushed {
-    /// The remote is at `to`, by us now or by us before.
+    /// The remote is at `to`, by this push or an earlier one.
     Done,
     /// The remote has `to` and more: its head.
     Ahead(String),
-    /// The remote is elsewhere: its head; none when the branch is gone.
+    /// The remote is elsewhere: its head; `None` if the branch is gone.
     Moved(Option<String>),
-    /// A hook or a rule of the remote declined: what it said.
+    /// A hook or a rule of the remote refused the push: its message.
     Refused(String),
 }
 
-/// What the remote has instead of what was expected.
+/// State of the remote if it is not the expected one.
 enum RemoteHead {
     AsExpected,
     Other(Pushed),
 }
 
 impl Remote {
-    /// Looks first, pushes, and looks again whenever the end is not clear; the answer is what the remote has. An error
-    /// means that the remote was still at `from`, or could not be asked.
+    /// Pushes a commit: checks the remote first, pushes, and checks again whenever the result is
+    /// not clear.
+    ///
+    /// The result reflects what the remote has. An error means that the remote was still at `from`,
+    /// or could not be reached.
     pub(crate) async fn push(&self, push: &Push) -> Result<Pushed, RemoteError> {
         check_branch_name(&push.branch).map_err(GitError::from)?;
         check_sha(&push.from)?;
@@ -53,20 +56,21 @@ impl Remote {
         if ended.as_ref().is_ok_and(|ended| is_done(ended, push)) {
             return Ok(Pushed::Done);
         }
-        // Whatever it said: it may have been cut after the remote took the commit.
+        // Whatever the output was: the connection may have been lost after the remote accepted the
+        // commit.
         match self.find(push).await {
             Ok(RemoteHead::Other(found)) => return Ok(found),
             Ok(RemoteHead::AsExpected) => {}
-            // The first trouble says more than that there is no answer now.
+            // The first error is more specific than that the remote does not answer now.
             Err(error) => return Err(ended.map_or_else(|first| first, |_| error)),
         }
         let ended = ended?;
-        let said = |why: &str| self.said(&format!("{why}\n{}", remote_lines(&ended.stderr)));
+        let message = |why: &str| self.said(&format!("{why}\n{}", remote_lines(&ended.stderr)));
         match refusal(&ended.stdout) {
-            Some(Refusal::Stays(why)) => Ok(Pushed::Refused(said(why))),
+            Some(Refusal::Stays(why)) => Ok(Pushed::Refused(message(why))),
             Some(Refusal::Passes(why)) => Err(RemoteError::Busy {
                 url: self.shown_url(),
-                said: said(why),
+                said: message(why),
             }),
             None => Err(self.trouble("push", &ended)),
         }
@@ -82,7 +86,7 @@ impl Remote {
         if head == push.from {
             return Ok(RemoteHead::AsExpected);
         }
-        // It may move once more while it is fetched.
+        // It may move again while it is fetched.
         let Some(head) = self.fetch(&push.branch).await? else {
             return Ok(RemoteHead::Other(Pushed::Moved(None)));
         };
@@ -120,7 +124,7 @@ impl Remote {
     }
 }
 
-/// `FLAG TAB from:to TAB summary`: a space is a fast-forward, `=` was there already.
+/// Parses `FLAG TAB from:to TAB summary`: a space is a fast-forward, `=` means up to date.
 fn is_done(ended: &Ended, push: &Push) -> bool {
     let about = format!("{}:refs/heads/{}", push.to, push.branch);
     let is_ours = |line: &str| {
@@ -130,15 +134,15 @@ fn is_done(ended: &Ended, push: &Push) -> bool {
     ended.status == Some(0) && ended.stdout.lines().any(is_ours)
 }
 
-/// Why the remote declined.
+/// Reason why the remote refused.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal<'a> {
     Stays(&'a str),
-    /// Its own trouble of the moment.
+    /// A temporary problem of the remote.
     Passes(&'a str),
 }
 
-/// Nothing if it was our own git that did, or nobody.
+/// Returns the remote's refusal; `None` if git itself refused, or nobody.
 fn refusal(stdout: &str) -> Option<Refusal<'_>> {
     const PASSING: [&str; 5] = [
         "failed to update ref",

@@ -1,11 +1,15 @@
-//! What speaks against a push. It is judged on the net difference, in the bare clone, where no setting of the branch's or
-//! an agent's has a say. Secrets are looked for in the commits on the way, too: they would be pushed along.
+//! Objections to a push.
+//!
+//! They are based on the net difference, in the bare clone, where settings of the branch or of an
+//! agent have no effect. Secrets are also searched in the intermediate commits: they would be
+//! pushed along.
 
 use std::fmt;
 
 use super::content_scan::Judge;
-use super::{Remote, RemoteError, glob};
+use super::{Remote, RemoteError};
 use crate::git::NetFile;
+use crate::glob;
 use crate::project_settings::PushLimits;
 use crate::sanitize;
 use crate::secret::Secret;
@@ -13,8 +17,22 @@ use crate::secret::Secret;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Objection {
     pub(crate) what: Wrong,
-    /// None when it is about the whole. Bytes that are not UTF-8 are shown with `�`.
+    /// Path; `None` if the objection is to the whole push. Bytes that are not UTF-8 are shown with
+    /// `�`.
     pub(crate) path: Option<String>,
+}
+
+impl Objection {
+    pub(super) fn at(path: String, what: Wrong) -> Self {
+        Self {
+            what,
+            path: Some(path),
+        }
+    }
+
+    pub(super) fn to_all(what: Wrong) -> Self {
+        Self { what, path: None }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +55,7 @@ pub(crate) enum Wrong {
     /// Leads out of the tree, or into `.git`.
     Symlink,
     Submodule,
-    /// A secret by its kind; never the secret.
+    /// A secret, identified by its kind; never the secret itself.
     Secret {
         kind: &'static str,
         line: usize,
@@ -103,8 +121,8 @@ impl fmt::Display for Objection {
 }
 
 impl Remote {
-    /// What speaks against pushing `to` to a branch that is at `from`; nothing means that it may be pushed. `known` secrets
-    /// are looked for always.
+    /// Returns the objections to pushing `to` to a branch that is at `from`; an empty list allows
+    /// the push. `known` secrets are always searched.
     pub(crate) async fn objections(
         &self,
         from: &str,
@@ -121,21 +139,18 @@ impl Remote {
                 files: files.len(),
                 most: limits.max_files,
             };
-            objections.push(Objection { what, path: None });
+            objections.push(Objection::to_all(what));
         }
         let judge = Judge::new(self, limits, known);
         for file in &files {
-            let path = Some(judge.covered(&file.path));
-            objections.extend(by_path(file, limits).into_iter().map(|what| Objection {
-                what,
-                path: path.clone(),
-            }));
+            let wrong = by_path(file, limits).into_iter();
+            objections.extend(wrong.map(|what| Objection::at(judge.covered(&file.path), what)));
         }
-        // Who commits ten thousand files has an objection already; they are not read.
+        // A commit of ten thousand files already has an objection; its files are not read.
         if files.len() <= limits.max_files {
             objections.extend(judge.files(&files).await?);
             let carried = judge.history(from, to, &files).await?;
-            // A secret that is still there was there in the commits before, too.
+            // A secret that is still there was also in the commits before.
             let is_said = |objection: &Objection| {
                 let same = |other: &Objection| {
                     other.path == objection.path && matches!(other.what, Wrong::Secret { .. })
@@ -156,7 +171,7 @@ fn by_path(file: &NetFile, limits: &PushLimits) -> Vec<Wrong> {
     let path = file.shown();
     let is_link = [LINK, SUBMODULE].contains(&file.mode);
     let forbids = |pattern: &&String| {
-        glob::matches(pattern, &path) || (is_link && glob::is_above(pattern, &path))
+        glob::matches_path(pattern, &path) || (is_link && glob::is_above_path(pattern, &path))
     };
     let mut wrong: Vec<Wrong> = Vec::new();
     wrong.extend(
@@ -175,8 +190,8 @@ fn by_path(file: &NetFile, limits: &PushLimits) -> Vec<Wrong> {
     wrong
 }
 
-/// Whether a symlink leads to a path of the same tree. Steps up are allowed at its beginning only: behind a name they
-/// could start from wherever that name, itself a symlink, leads.
+/// Returns true if a symlink leads to a path in the same tree. Steps up are allowed only at the
+/// start: after a name they could start from wherever that name, itself a symlink, leads.
 pub(super) fn stays_inside(link: &[u8], target: &[u8]) -> bool {
     let mut depth = link.iter().filter(|b| **b == b'/').count();
     let mut is_below = false;

@@ -1,9 +1,9 @@
-//! Whether somebody took back what we pushed.
+//! Detects reverts of pushed fixes.
 
 use super::{Remote, RemoteError};
 use crate::sanitize;
 
-/// A fix that was pushed: the branch before it and after it.
+/// Pushed fix: the branch before and after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ours {
     pub(crate) before: String,
@@ -12,20 +12,21 @@ pub(crate) struct Ours {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Undone {
-    /// The commit that took it back; where the branch is now, if commits were taken off it.
+    /// Commit that reverted it; if commits were removed from the branch, its current head.
     pub(crate) commit: String,
-    /// Our commit.
+    /// The reverted commit of remand.
     pub(crate) ours: String,
-    /// Where the branch was after the fix that it belongs to.
+    /// Head of the branch after the fix that it belongs to.
     pub(crate) after: String,
-    /// The author's name; none when commits were taken off the branch, which leaves no name.
+    /// Name of the author; `None` if commits were removed from the branch, which leaves no name.
     pub(crate) by: Option<String>,
 }
 
 impl Remote {
-    /// Whether one of our commits was taken back on the way from one head of the branch to another: by a commit that says
-    /// so, by one that brings back the files as they were before a fix, or by taking our commits off the branch. Commits
-    /// of ours do not count.
+    /// Checks whether one of remand's commits was reverted between two heads of the branch.
+    ///
+    /// A revert is a commit whose message says so, one that restores the files as they were before
+    /// a fix, or the removal of remand's commits from the branch. Commits by remand do not count.
     pub(crate) async fn undone(
         &self,
         from: &str,
@@ -33,13 +34,14 @@ impl Remote {
         ours: &[Ours],
     ) -> Result<Option<Undone>, RemoteError> {
         self.have(to).await?;
-        // A clone that was made anew has only what is on the remote: nothing can be said of what is not.
+        // A recreated clone has only what is on the remote: nothing is known about other commits.
         if self.git.resolve(&self.place, from).await?.is_none() {
             return Ok(None);
         }
         let mut fixes = Vec::new();
         for fix in ours {
-            // One that was never fetched or taken cannot have been reverted by name here; its tree is not known either.
+            // A fix that was never fetched or imported cannot have been reverted by name here; its
+            // tree is unknown too.
             if self.have(&fix.before).await.is_err() || self.have(&fix.after).await.is_err() {
                 continue;
             }
@@ -98,7 +100,7 @@ impl Remote {
     }
 }
 
-/// The ids that a message says it reverts; `git revert --reference` shortens them.
+/// Returns the ids that a message claims to revert; `git revert --reference` abbreviates them.
 fn reverted(message: &str) -> Vec<&str> {
     let id = |rest: &'_ str| rest.bytes().take_while(u8::is_ascii_hexdigit).count();
     let named = message

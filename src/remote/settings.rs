@@ -1,9 +1,11 @@
-//! The settings of git that decide where a push goes and who is asked for a password. The user's own are honoured, so
-//! an agent that can write them could have the credentials sent elsewhere.
+//! Git settings that decide where a push goes and which program supplies a password.
+//!
+//! The user's settings are respected, so an agent that can write them could have the credentials
+//! sent elsewhere.
 
 use super::{Remote, RemoteError, url};
 
-/// Keys, or beginnings of keys, as git prints them.
+/// Keys, or prefixes of keys, as printed by git.
 const DECIDE: &[&str] = &[
     "core.alternaterefscommand",
     "core.askpass",
@@ -19,17 +21,17 @@ const DECIDE: &[&str] = &[
     "url.",
 ];
 
-/// The settings that decide a push, without their values: those may be secrets.
+/// Settings that affect a push, without their values, which may be secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PushSettings {
-    /// A hash of all keys and values, in their order.
+    /// Hash of all keys and values, in order.
     pub(crate) fingerprint: String,
-    /// Each once, sorted.
+    /// Unique keys, sorted.
     pub(crate) keys: Vec<String>,
 }
 
 impl Remote {
-    /// Reads the user's and the system's configuration, with all files that it includes, as a push would.
+    /// Reads the user's and the system's configuration, with all included files, as a push would.
     pub(crate) async fn push_settings(&self) -> Result<PushSettings, RemoteError> {
         self.check()?;
         let args = ["config", "--list", "-z", "--show-scope", "--includes"];
@@ -53,7 +55,7 @@ impl Remote {
     }
 }
 
-/// Reads `scope NUL key LF value NUL`. Those of scope `command` are our own.
+/// Parses `scope NUL key LF value NUL`. Entries of scope `command` are remand's own.
 fn deciding(listed: &str) -> Vec<&str> {
     let mut fields = listed.split('\0');
     let mut entries = Vec::new();
@@ -73,7 +75,7 @@ fn deciding(listed: &str) -> Vec<&str> {
     entries
 }
 
-/// A key may have a URL in it, and that a password.
+/// Returns a key for display: it may contain a URL, and that a password.
 fn shown_key(key: &str) -> String {
     crate::secret_scan::hide(&url::without_userinfo(key))
 }

@@ -1,18 +1,20 @@
-//! The pinned URL: what may be one, and how it is shown.
+//! Validation and display of the pinned URL.
 
 use crate::secret_scan;
 
-/// What a URL leads through.
+/// Transport of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Https,
     Ssh,
-    /// A path of this machine.
+    /// A path on this machine.
     Path,
 }
 
-/// Refuses what git would read as an option or run as a command, what sends a password in the clear, and a URL with a
-/// password in it: it would be seen in the list of processes.
+/// Returns the transport of a URL.
+///
+/// Refused are URLs that git would read as an option or run as a command, that send a password in
+/// the clear, or that contain a password: it would be visible in the process list.
 pub(super) fn way(url: &str) -> Result<Way, &'static str> {
     if url.is_empty() || url.starts_with('-') {
         return Err("it is empty or looks like an option");
@@ -50,7 +52,7 @@ pub(super) fn way(url: &str) -> Result<Way, &'static str> {
     }
 }
 
-/// `[user@]host:path`, which is ssh.
+/// Parses `[user@]host:path`, which means ssh.
 fn scp_like(url: &str) -> Result<Way, &'static str> {
     let unknown = Err("only https, ssh and an absolute path of this machine are allowed");
     let Some((host, path)) = url.split_once(':') else {
@@ -69,13 +71,13 @@ fn scp_like(url: &str) -> Result<Way, &'static str> {
     Ok(Way::Ssh)
 }
 
-/// Every URL in a text without the user and the password in it.
+/// Removes the user and the password from every URL in a text.
 pub(super) fn without_userinfo(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut cleaned = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
-        shown.push_str(before);
-        shown.push_str("://");
+        cleaned.push_str(before);
+        cleaned.push_str("://");
         let ends = |c: char| c == '/' || c.is_whitespace() || "'\"`<>()".contains(c);
         let authority = after.split(ends).next().unwrap_or_default();
         rest = match authority.rsplit_once('@') {
@@ -86,8 +88,8 @@ pub(super) fn without_userinfo(text: &str) -> String {
             None => after,
         };
     }
-    shown.push_str(rest);
-    shown
+    cleaned.push_str(rest);
+    cleaned
 }
 
 #[cfg(test)]
@@ -143,7 +145,7 @@ mod tests {
 
     #[test]
     fn userinfo_is_not_shown() {
-        for (text, shown) in [
+        for (text, cleaned) in [
             (
                 "fatal: 'https://u:p@h/x' and ssh://git@h:22/y",
                 "fatal: 'https://h/x' and ssh://h:22/y",
@@ -153,7 +155,7 @@ mod tests {
             ("git@github.com:o/r a://b", "git@github.com:o/r a://b"),
             ("://@", "://"),
         ] {
-            assert_eq!(without_userinfo(text), shown);
+            assert_eq!(without_userinfo(text), cleaned);
         }
     }
 }

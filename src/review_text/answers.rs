@@ -1,5 +1,7 @@
-//! What a fixing agent answers to each finding. An answer is the agent's word and proves nothing: whether the finding
-//! is gone is for the next review.
+//! A fixing agent's answers to each finding.
+//!
+//! An answer is the agent's claim and proves nothing: the next review decides whether the finding
+//! is gone.
 
 use super::json::{Node, squashed};
 use super::json_block::{self, id_of};
@@ -14,8 +16,9 @@ pub(crate) struct FindingAnswer {
     pub(crate) reason: String,
 }
 
-/// The answers of the last JSON object with `answers` in an agent's output, fenced or not. Entries without a known
-/// answer are left out: no answer is better than a guessed one.
+/// Parses the answers from the last JSON object with `answers` in an agent's output, fenced or not.
+///
+/// Entries without a known answer are left out: no answer is better than a guessed one.
 pub(crate) fn read_answers(text: &str) -> Vec<FindingAnswer> {
     let page = Document::cut(text);
     let is_json = |block: &&super::markdown::Block| {

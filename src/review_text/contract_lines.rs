@@ -1,4 +1,4 @@
-//! The lines of the contract besides the verdict: how many findings, how bad the worst, and a summary.
+//! Lines of the contract besides the verdict: number of findings, worst severity, and summary.
 
 use super::json_block::Sheet;
 use super::key_value::{Key, is_emphasis, keyed};
@@ -14,7 +14,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// With what the JSON says beside its verdict, where that is worse.
+    /// Merges the values that the JSON gives next to its verdict, where they are worse.
     pub(super) fn with(self, sheet: &Sheet) -> Self {
         let severity = self.severity.into_iter().chain(sheet.severity).min();
         Self {
@@ -25,8 +25,8 @@ impl Fields {
     }
 }
 
-/// Of several lines with the same key the first after the verdict counts, else the last before it: findings in prose have
-/// severities too.
+/// Parses the contract lines. Among lines with the same key, the first after the verdict counts,
+/// otherwise the last before it: findings in prose have severities too.
 pub(super) fn fields(page: &Document<'_>, verdict_at: Option<usize>) -> Fields {
     let mut fields = Fields::default();
     let mut worst: Option<Option<Severity>> = None;
@@ -67,7 +67,8 @@ fn take<T>(
     }
 }
 
-/// `critical`, also with an explanation behind it, or `none`; not the choices of a template.
+/// Parses `critical`, optionally followed by an explanation, or `none`; not the choices of a
+/// template.
 fn severity(value: &str) -> Option<Option<Severity>> {
     let value = value.trim_matches(|c: char| is_emphasis(c) || c == '.');
     let (word, rest) = value
@@ -94,7 +95,8 @@ fn number(value: &str) -> Option<usize> {
     digits.parse().ok()
 }
 
-/// The value and the lines that go on with it, up to a blank line, a heading, a list or another key.
+/// Returns the value and its continuation lines, up to a blank line, a heading, a list or another
+/// key.
 fn paragraph(page: &Document<'_>, at: usize, value: &str) -> Option<String> {
     const LINES: usize = 20;
     let mut words: Vec<&str> = vec![value.trim_matches(is_emphasis)];

@@ -1,17 +1,17 @@
-//! What a review means for the findings of earlier reviews. Pure: it decides, the blackboard stores.
+//! Effect of a review on the findings of earlier reviews. Pure: it decides, the blackboard stores.
 
 use super::{Judgment, Reading};
 use crate::finding::{Finding, Outcome, Resolution, Severity, Verdict};
 
-/// A finding of an earlier review that is not settled yet.
+/// Finding of an earlier review that is not settled yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Earlier<'a> {
     pub(crate) id: &'a str,
     pub(crate) finding: &'a Finding,
     pub(crate) outcome: Outcome,
-    /// Whether the reviewer was shown it.
+    /// Presence of the finding in the reviewer's prompt.
     pub(crate) prompt: PromptPresence,
-    /// Whether its path changed since it was last raised.
+    /// State of its path since it was last raised.
     pub(crate) path: PathState,
 }
 
@@ -23,23 +23,24 @@ pub(crate) enum PromptPresence {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathState {
-    /// Also when the finding is about no path.
+    /// Also used if the finding has no path.
     Changed,
     Untouched,
 }
 
-/// What becomes of one earlier finding.
+/// Outcome of one earlier finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) id: String,
     pub(crate) outcome: Outcome,
-    /// Why it is resolved; none for any other outcome.
+    /// Reason of a resolution; `None` for any other outcome.
     pub(crate) resolution: Option<Resolution>,
 }
 
-/// The review after a look at the earlier findings, and what becomes of those. Findings without an entry stay as they are.
+/// Applies a review to the earlier findings; returns the adjusted review and the outcomes. Findings
+/// without an entry stay as they are.
 ///
-/// An approval that leaves a judgment open which it had to give is unclear: it names what to ask for.
+/// An approval that omits a required judgment is unclear: it names what to ask for.
 pub(crate) fn settle(
     reading: Reading,
     earlier: &[Earlier<'_>],
@@ -104,8 +105,8 @@ pub(crate) fn settle(
     (reading, entries)
 }
 
-/// Whether a review may settle the finding by saying nothing about it. What the fixer disputes, what lies where nothing
-/// changed and what the reviewer was not shown needs a word.
+/// Returns true if a review may settle the finding by not mentioning it. A finding that the fixer
+/// disputes, whose path is unchanged, or that was not in the prompt needs an explicit judgment.
 fn can_be_dropped(open: &Earlier<'_>) -> bool {
     open.outcome != Outcome::Disputed
         && open.path == PathState::Changed
@@ -128,8 +129,8 @@ fn judged(judgment: &Judgment) -> Entry {
     }
 }
 
-/// An approval does not hold against a blocking finding that the reviewer itself judges to be still open, nor against one
-/// that had no room in its prompt: such findings are taken into the review.
+/// Adds open findings to an approval, which then does not hold: blocking findings that the reviewer
+/// itself judges to be still open, and those that had no room in its prompt.
 fn with_open_findings(
     mut reading: Reading,
     earlier: &[Earlier<'_>],

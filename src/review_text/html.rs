@@ -1,4 +1,5 @@
-//! HTML elements in a review that quote, hide or fold what is inside, as fences and quotations do in Markdown.
+//! HTML elements in a review that quote, hide or fold their content, as fences and quotations do in
+//! Markdown.
 
 use super::markdown::BlockKind;
 
@@ -22,7 +23,7 @@ const ELEMENTS: &[(&str, BlockKind)] = &[
     ("xmp", BlockKind::Html),
 ];
 
-/// An element that is open at the end of a line.
+/// Element that is open at the end of a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Element {
     name: &'static str,
@@ -37,12 +38,13 @@ pub(super) struct Closings {
     comment: Option<usize>,
 }
 
-/// What a line of the body opens.
+/// Element that a line of the body opens.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Opening {
-    /// The line begins with the tag, so all of it belongs to the element, which may end on the same line.
+    /// The line starts with the tag, so all of it belongs to the element, which may end on the same
+    /// line.
     AtStart(BlockKind, Option<Element>),
-    /// From the next line on.
+    /// The element starts on the next line.
     Behind(Element),
     CommentBehind,
 }
@@ -73,7 +75,8 @@ impl Closings {
     }
 }
 
-/// What the line opens. A tag in the middle of a line is often only a word about HTML: it counts if it is closed later.
+/// Returns the element that the line opens. A tag in the middle of a line is often only a mention
+/// of HTML: it counts if it is closed later.
 pub(super) fn opened_by(
     line: &str,
     inner: &str,
@@ -106,7 +109,7 @@ pub(super) fn opened_by(
 }
 
 impl Element {
-    /// The element after one more line of it; none when that line closes it.
+    /// Returns the element after one more line of it; `None` if that line closes it.
     pub(super) fn after(self, line: &str) -> Option<Self> {
         let mut depth = self.depth;
         for tag in tags(line).into_iter().filter(|tag| tag.name == self.name) {
@@ -122,7 +125,7 @@ impl Element {
         Some(Self { depth, ..self })
     }
 
-    /// Whether Markdown inside still makes fences.
+    /// Returns true if Markdown inside still forms fences.
     pub(super) fn holds_markdown(self) -> bool {
         self.place != BlockKind::Html
     }
@@ -146,7 +149,7 @@ fn left_open(tags: &[Tag], first: Tag) -> Option<Element> {
     })
 }
 
-/// The line without tags, for lines that are only dressed in HTML.
+/// Removes tags from a line that only uses HTML for formatting.
 pub(super) fn without_tags(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
@@ -197,7 +200,7 @@ fn tags(line: &str) -> Vec<Tag> {
     tags
 }
 
-/// The parts of a line that are not in backticks, with their positions.
+/// Returns the parts of a line that are not in backticks, with their positions.
 fn outside_code(line: &str) -> Vec<(usize, &str)> {
     let mut parts = Vec::new();
     let (mut from, mut look) = (0, 0);

@@ -1,12 +1,14 @@
-//! JSON as a reviewer wrote it: keys that are repeated are all kept, where `serde_json::Value` keeps the last, and values
-//! are found inside other text. It knows nothing about reviews.
+//! JSON as a reviewer wrote it, independent of reviews.
+//!
+//! Repeated keys are all kept, where `serde_json::Value` keeps the last, and values are found
+//! inside other text.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
-/// A JSON value with every key of an object, in order.
+/// JSON value with every key of an object, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
     Null,
@@ -17,11 +19,11 @@ pub(super) enum Node {
     Object(Vec<(String, Self)>),
 }
 
-/// The JSON values found in a text.
+/// JSON values found in a text.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) values: Vec<Located>,
-    /// The search was given up: the text opens far more brackets than it closes.
+    /// Set if the search was abandoned: the text opens far more brackets than it closes.
     pub(super) gave_up: bool,
 }
 
@@ -32,10 +34,10 @@ pub(super) struct Located {
     pub(super) node: Node,
 }
 
-/// All objects and lists in a text, outermost first.
+/// Finds all objects and lists in a text, outermost first.
 ///
-/// Every bracket is tried, because a value may stand behind any number of brackets that open none. The total work is
-/// bounded by a multiple of the length.
+/// Every bracket is tried, because a value may follow any number of brackets that open none. The
+/// total work is limited to a multiple of the length.
 pub(super) fn find(text: &str) -> Found {
     const WORK_PER_BYTE: usize = 8;
     let mut work_left = text
@@ -77,7 +79,7 @@ pub(super) fn find(text: &str) -> Found {
     found
 }
 
-/// The values of a text that holds nothing else, one or several.
+/// Returns the values of a text that contains nothing but JSON, one or several.
 pub(super) fn whole(text: &str) -> Option<Vec<Node>> {
     let values: Result<Vec<Node>, _> = serde_json::Deserializer::from_str(text)
         .into_iter::<Node>()
@@ -95,7 +97,8 @@ fn position(text: &str, error: &serde_json::Error) -> usize {
 }
 
 impl Node {
-    /// The values of all keys that are spelled like one of `keys`, without case and punctuation, in the order of `keys`.
+    /// Returns the values of all keys that match one of `keys`, ignoring case and punctuation, in
+    /// the order of `keys`.
     pub(super) fn all<'a>(&'a self, keys: &'a [&str]) -> impl Iterator<Item = &'a Self> {
         keys.iter().flat_map(|key| {
             let same = move |(name, _): &&(String, Self)| squashed(name) == *key;
@@ -103,12 +106,12 @@ impl Node {
         })
     }
 
-    /// The first value under one of the keys that is not null.
+    /// Returns the first non-null value under one of the keys.
     pub(super) fn first<'a>(&'a self, keys: &'a [&str]) -> Option<&'a Self> {
         self.all(keys).find(|value| **value != Self::Null)
     }
 
-    /// The first text under one of the keys that is not empty.
+    /// Returns the first non-empty text under one of the keys.
     pub(super) fn text(&self, keys: &[&str]) -> Option<String> {
         self.all(keys)
             .filter_map(Self::as_text)
@@ -130,7 +133,7 @@ impl Node {
         }
     }
 
-    /// A string, or a number as text.
+    /// Returns a string, or a number as text.
     pub(super) fn as_text(&self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.clone()),
@@ -143,7 +146,7 @@ impl Node {
         matches!(self, Self::Number(number) if number.as_f64() == Some(0.0))
     }
 
-    /// A whole number that fits.
+    /// Returns an integer that fits.
     pub(super) fn as_u32(&self) -> Option<u32> {
         match self {
             Self::Number(number) => number
@@ -154,7 +157,7 @@ impl Node {
     }
 }
 
-/// A word without case and punctuation, cut at a length that no key of ours has.
+/// Removes case and punctuation from a word, and cuts it at a length that no known key has.
 pub(super) fn squashed(word: &str) -> String {
     word.chars()
         .filter(|c| c.is_alphanumeric())

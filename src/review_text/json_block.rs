@@ -1,5 +1,8 @@
-//! The machine-readable part of a review: JSON blocks with findings, and with judgments of earlier findings. The keys of
-//! other programs' reviews are understood too. Nothing that could be a finding is passed over, wherever it stands.
+//! The machine-readable part of a review: JSON blocks with findings and with judgments of earlier
+//! findings.
+//!
+//! Keys used by other programs' reviews are understood too. Anything that could be a finding is
+//! considered, wherever it is.
 
 use super::Judgment;
 use super::json::{self, Node, squashed};
@@ -8,31 +11,33 @@ use super::raw_finding::{self, Draft, first_number};
 use super::verdict::{self, ClaimedVerdict};
 use crate::finding::{Outcome, Severity, Verdict};
 
-/// The JSON blocks of a review, taken together.
+/// All JSON blocks of a review combined.
 #[derive(Debug, Default)]
 pub(super) struct Sheet {
-    /// Of the last block with findings; `None` when no block has any list of them.
+    /// Findings of the last block with findings; `None` if no block has a list of them.
     pub(super) drafts: Option<Vec<Draft>>,
-    /// Of the blocks before that one, which may be quotations.
+    /// Findings of the blocks before that one, which may be quotations.
     pub(super) earlier: Vec<Draft>,
     /// Objects that look like a finding in blocks without a list of findings.
     pub(super) loose: Vec<Draft>,
     /// Severities in JSON that cannot be parsed.
     pub(super) unparsed: Vec<Severity>,
-    /// Of the last block with findings.
+    /// Verdict of the last block with findings.
     pub(super) verdict: Option<ClaimedVerdict>,
     /// Every verdict in every block, at any depth.
     pub(super) verdicts: Vec<ClaimedVerdict>,
     pub(super) summary: Option<String>,
-    /// The largest count of findings and the worst severity beside a verdict or a list.
+    /// The largest count of findings next to a verdict or a list.
     pub(super) count: Option<usize>,
+    /// The worst severity next to a verdict or a list.
     pub(super) severity: Option<Severity>,
     pub(super) judged: Vec<Judgment>,
-    /// Whether a block has the keys of our own form, which asks for a judgment of each open finding.
+    /// Set if a block has the keys of remand's form, which asks for a judgment of each open
+    /// finding.
     pub(super) is_own_form: bool,
-    /// Statuses of earlier findings that are no word of ours, read as open.
+    /// Number of earlier findings with an unknown status, which is read as open.
     pub(super) odd_statuses: usize,
-    /// The last block that should hold findings is no JSON, or was cut.
+    /// Set if the last block that should have findings is not JSON, or was cut.
     pub(super) is_broken: bool,
 }
 
@@ -54,11 +59,11 @@ const LISTS: &[(&str, &str)] = &[
     ("mustfix", "high"),
     ("requiredchanges", "high"),
 ];
-/// Those that a review must have for its JSON to be an answer.
+/// Keys that a review must have for its JSON to be an answer.
 const ANSWER_LISTS: &[&str] = &["findings", "issues"];
 const PREVIOUS: &[&str] = &["previous", "previousfindings"];
 const VERDICTS: &[&str] = &["verdict", "reviewresult"];
-/// Other keys for a verdict; there only a plain rejection counts.
+/// Other keys for a verdict; under them only a plain rejection counts.
 const DECISIONS: &[&str] = &[
     "decision",
     "conclusion",
@@ -139,8 +144,8 @@ impl Sheet {
             let word = answer
                 .text(VERDICTS)
                 .and_then(|word| verdict::of_word(&word));
-            self.verdict = word.filter(|said| {
-                origin == Origin::Body || *said != ClaimedVerdict::Verdict(Verdict::Approved)
+            self.verdict = word.filter(|claimed| {
+                origin == Origin::Body || *claimed != ClaimedVerdict::Verdict(Verdict::Approved)
             });
             self.summary = answer.text(&["summary"]);
         }
@@ -153,10 +158,10 @@ impl Sheet {
         }
     }
 
-    /// A block that is no JSON. The pieces of it that are may be findings.
+    /// Adds a block that is not JSON. Parts of it that are may be findings.
     fn add_broken(&mut self, block: &Block) {
         let names_list = block.text.contains("\"findings\"") || block.text.contains("\"issues\"");
-        // Cut before its first key: nobody knows what it would have said.
+        // Cut before its first key: its content is unknown.
         self.is_broken |= names_list || !block.closed;
         self.add_pieces(&block.text);
     }
@@ -174,7 +179,7 @@ impl Sheet {
         self.unparsed.extend(severities_in(text));
     }
 
-    /// An id judged twice is open if either says so.
+    /// Records a judgment. An id judged twice is open if either judgment is.
     fn judge(&mut self, id: String, status: &str) {
         let outcome = match squashed(status).as_str() {
             "resolved" | "fixed" | "addressed" | "closed" | "done" | "withdrawn" => {
@@ -196,7 +201,7 @@ impl Sheet {
     }
 }
 
-/// What one block holds, collected over all its depths.
+/// Content of one block, collected over all its depths.
 #[derive(Debug, Default)]
 struct Part {
     has_list: bool,
@@ -210,7 +215,7 @@ struct Part {
 }
 
 impl Part {
-    /// Looks at a value and all in it; `severity` is that of the object around it.
+    /// Visits a value and everything in it; `severity` is that of the enclosing object.
     fn walk(&mut self, node: &Node, severity: &str) {
         for item in node.items() {
             self.walk(item, severity);
@@ -260,17 +265,18 @@ impl Part {
                 self.walk(item, severity);
             }
         } else if VERDICTS.contains(&key) {
-            let said = match value.as_text() {
+            let claimed = match value.as_text() {
                 Some(word) => verdict::of_word(&word),
                 None => Some(ClaimedVerdict::Unreadable(
                     value.to_string().chars().take(80).collect(),
                 )),
             };
-            self.verdicts.extend(said.filter(|_| *value != Node::Null));
-        } else if DECISIONS.contains(&key) && value.as_text().is_some() {
-            let said = value.as_text().and_then(|word| verdict::of_word(&word));
             self.verdicts
-                .extend(said.filter(ClaimedVerdict::is_rejection));
+                .extend(claimed.filter(|_| *value != Node::Null));
+        } else if DECISIONS.contains(&key) && value.as_text().is_some() {
+            let claimed = value.as_text().and_then(|word| verdict::of_word(&word));
+            self.verdicts
+                .extend(claimed.filter(ClaimedVerdict::is_rejection));
         } else if FLAGS.contains(&key) && *value == Node::Bool(false) {
             self.verdicts
                 .push(ClaimedVerdict::Verdict(Verdict::ChangesRequested));
@@ -279,7 +285,7 @@ impl Part {
         }
     }
 
-    /// Findings in whatever shape they are listed: a list, one object, an object of lists by severity, a text.
+    /// Reads findings in any shape: a list, one object, an object of lists by severity, a text.
     fn list(&mut self, value: &Node, severity: &str) {
         let blank = || Draft {
             severity: severity.into(),
@@ -344,7 +350,7 @@ pub(super) fn may_be_json(block: &Block) -> bool {
     info.starts_with("json") || (info.is_empty() && block.text.trim_start().starts_with(['{', '[']))
 }
 
-/// A fence that may hold anything, so also JSON; others hold code.
+/// Returns true for a fence that may hold anything, and so also JSON; others hold code.
 fn is_plain(block: &Block) -> bool {
     matches!(
         language(block),
@@ -372,7 +378,7 @@ pub(super) fn parse(block: &Block) -> Option<Vec<Node>> {
     json::whole(&block.text).or_else(|| json::whole(&clean(&block.text)))
 }
 
-/// `f3`, however it was written.
+/// Returns `f3`, however it was written.
 pub(super) fn id_of(value: &Node) -> Option<String> {
     let text = value.as_text()?;
     let id = text
@@ -393,14 +399,14 @@ fn list_key(key: &str) -> Option<&'static str> {
         .map(|(_, severity)| *severity)
 }
 
-/// Whether a value is an answer by itself: an object with a list of findings.
+/// Returns true if a value is an answer by itself: an object with a list of findings.
 fn answers(value: &Node) -> bool {
     value
         .all(ANSWER_LISTS)
         .any(|list| matches!(list, Node::List(_)))
 }
 
-/// Whether an object anywhere looks like a finding: a severity and at least one other text.
+/// Returns true if an object anywhere looks like a finding: a severity and at least one other text.
 fn is_finding(node: &Node) -> bool {
     let is_text = |value: &Node| matches!(value, Node::Text(text) if !text.trim().is_empty());
     let texts = node
@@ -411,7 +417,7 @@ fn is_finding(node: &Node) -> bool {
     texts > 0 && worst(node).is_some()
 }
 
-/// Whether an object under a key of `LISTS` is one finding, and not a group of several.
+/// Returns true if an object under a key of `LISTS` is one finding, and not a group of several.
 fn is_entry(node: &Node) -> bool {
     let keys: [&[&str]; 4] = [SEVERITY, LEVEL, TEXT, PATH];
     keys.iter().any(|keys| node.all(keys).any(is_scalar))
@@ -421,7 +427,8 @@ fn is_scalar(node: &Node) -> bool {
     !matches!(node, Node::List(_) | Node::Object(_))
 }
 
-/// The worst severity that an object states: a key may be repeated. None for the example of a prompt.
+/// Returns the worst severity that an object states, as a key may be repeated. `None` for the
+/// example of a prompt.
 fn worst(node: &Node) -> Option<String> {
     let rank = |word: &String| raw_finding::severity(word).unwrap_or(Severity::Medium);
     let words: Vec<String> = node.all(SEVERITY).filter_map(Node::as_text).collect();
@@ -437,7 +444,7 @@ fn worst(node: &Node) -> Option<String> {
     stated.into_iter().min_by_key(rank)
 }
 
-/// `critical | high | medium | low`, copied from a prompt.
+/// Returns true for `critical | high | medium | low`, copied from a prompt.
 fn is_template(severity: &str) -> bool {
     let words = severity.split(|c: char| !c.is_alphabetic());
     words
@@ -484,7 +491,7 @@ fn line(value: &Node) -> Option<u32> {
     }
 }
 
-/// `[{"id": "f3", "status": "open"}]` or `{"f3": "open"}`.
+/// Parses `[{"id": "f3", "status": "open"}]` or `{"f3": "open"}`.
 fn statuses(previous: &Node) -> Vec<(String, String)> {
     let of_list = previous.items().iter().filter_map(|item| {
         let status = item.text(STATUS).unwrap_or_default();
@@ -499,7 +506,8 @@ fn statuses(previous: &Node) -> Vec<(String, String)> {
     of_list.chain(of_object).collect()
 }
 
-/// Severities in text that is nearly JSON: `"severity": "high"`, but not the choices of a template.
+/// Finds severities in text that is nearly JSON: `"severity": "high"`, but not the choices of a
+/// template.
 fn severities_in(text: &str) -> Vec<Severity> {
     let is_quote = |c: char| matches!(c, '"' | '\'' | '“' | '”');
     let lower = text.to_lowercase();

@@ -1,5 +1,7 @@
-//! From what a review claims and lists to what it counts for. An approval must survive every check; whatever does not fit
-//! together is unclear, with the reason and with what to ask for.
+//! Decides what a review counts for, from its claims and its findings.
+//!
+//! An approval must pass every check; anything inconsistent is unclear, with the reason and with
+//! what to ask for.
 
 use super::Dialect;
 use super::contract_lines::Fields;
@@ -7,33 +9,35 @@ use super::verdict::{Claim, ClaimedVerdict};
 use crate::finding::{Finding, Severity, Verdict};
 
 pub(super) struct Evidence<'a> {
-    /// In the reviewer's own lines.
+    /// Verdicts in the reviewer's own lines.
     pub(super) claims: &'a [Claim],
-    /// Verdicts in lines that are no claim.
+    /// Verdicts in lines that do not claim one.
     pub(super) bystanders: &'a [(usize, Verdict)],
-    /// In the last JSON block with findings.
+    /// Verdict in the last JSON block with findings.
     pub(super) json: Option<&'a ClaimedVerdict>,
-    /// In all JSON, at any depth.
+    /// Verdicts in all JSON, at any depth.
     pub(super) json_verdicts: &'a [ClaimedVerdict],
     pub(super) findings: &'a [Finding],
     pub(super) fields: &'a Fields,
     pub(super) block: BlockState,
-    /// Findings outside of the last list: in earlier JSON blocks, in JSON without a list, in prose beside a list.
+    /// Findings outside of the last list: in earlier JSON blocks, in JSON without a list, in prose
+    /// next to a list.
     pub(super) left_out: &'a [Finding],
     /// Severities in JSON that cannot be parsed.
     pub(super) unparsed: &'a [Severity],
-    /// A line that reads like a blocking finding and could not be read as one.
+    /// Line that looks like a blocking finding and could not be parsed as one.
     pub(super) suspect: Option<String>,
-    /// How many judgments of earlier findings were read as open for want of a known word.
+    /// Number of judgments of earlier findings that were read as open because their status is
+    /// unknown.
     pub(super) odd_statuses: usize,
-    /// Anything that tells a fixer what to do, besides findings.
+    /// Set if there is any text besides findings that instructs a fixer.
     pub(super) has_text: bool,
     pub(super) has_summary: bool,
     pub(super) stands_elsewhere: bool,
     pub(super) threshold: Severity,
 }
 
-/// The JSON block with the findings.
+/// State of the JSON block with the findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockState {
     None,
@@ -56,7 +60,7 @@ const THE_BLOCK: &str =
 
 pub(super) fn judge(evidence: &Evidence<'_>) -> Judged {
     let readable: Vec<(Verdict, Dialect)> = evidence.claims.iter().filter_map(readable).collect();
-    let Some((said, dialect)) = readable
+    let Some((raw, dialect)) = readable
         .last()
         .copied()
         .or_else(|| Some((evidence.json_verdict()?, Dialect::Json)))
@@ -67,53 +71,36 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Judged {
         .iter()
         .map(|(verdict, _)| verdict)
         .chain(evidence.bystanders.iter().map(|(_, verdict)| verdict));
-    if let Some(other) = others.find(|verdict| **verdict != said) {
-        let reason = format!("The review says both {other} and {said} in its own words.");
+    if let Some(other) = others.find(|verdict| **verdict != raw) {
+        let reason = format!("The review says both {other} and {raw} in its own words.");
         return unclear(None, dialect, reason, ONE_VERDICT);
     }
-    let differs = |other: &&ClaimedVerdict| **other != ClaimedVerdict::Verdict(said);
+    let differs = |other: &&ClaimedVerdict| **other != ClaimedVerdict::Verdict(raw);
     if let Some(other) = evidence
         .json_verdicts
         .iter()
         .find(differs)
         .filter(|_| dialect == Dialect::Json)
     {
-        return unclear(
-            None,
-            dialect,
-            format!(
-                "The review says both {} and {said} in its JSON.",
-                other.as_str()
-            ),
-            ONE_VERDICT,
-        );
+        let other = other.as_str();
+        let reason = format!("The review says both {other} and {raw} in its JSON.");
+        return unclear(None, dialect, reason, ONE_VERDICT);
     }
-    match said {
+    match raw {
         Verdict::Approved => evidence.approval(dialect),
         Verdict::ChangesRequested if !evidence.has_feedback() => {
             let reason = "The review asks for changes but names none.".into();
-            unclear(
-                Some(said),
-                dialect,
-                reason,
-                "what to change: a finding with a text for each change",
-            )
+            let missing = "what to change: a finding with a text for each change";
+            unclear(Some(raw), dialect, reason, missing)
         }
         Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => {
-            let reason = format!("The review says {said}.");
-            Judged {
-                verdict: said,
-                raw: Some(said),
-                dialect,
-                reason,
-                missing: Vec::new(),
-            }
+            clear(raw, raw, dialect, format!("The review says {raw}."))
         }
     }
 }
 
 impl Evidence<'_> {
-    /// What a person should know besides why the verdict is what it is.
+    /// Returns remarks for a person, besides the reason for the verdict.
     pub(super) fn remarks(&self) -> Vec<String> {
         let (found, left, odd) = (self.findings.len(), self.left_out.len(), self.odd_statuses);
         let count = self.fields.count.filter(|count| *count != found);
@@ -127,7 +114,7 @@ impl Evidence<'_> {
     }
 
     fn approval(&self, dialect: Dialect) -> Judged {
-        let raw = Some(Verdict::Approved);
+        let raw = Verdict::Approved;
         let blocking = self
             .findings
             .iter()
@@ -143,68 +130,42 @@ impl Evidence<'_> {
                 "The review says approved but lists {what} at or above {}: that counts as changes_requested.",
                 self.threshold
             );
-            return Judged {
-                verdict: Verdict::ChangesRequested,
-                raw,
-                dialect,
-                reason,
-                missing: Vec::new(),
-            };
+            return clear(Verdict::ChangesRequested, raw, dialect, reason);
         }
         if self.counts_blocking() && self.has_summary {
             let reason = format!(
                 "The review says approved but counts findings at or above {}: that counts as changes_requested, for what its summary says.",
                 self.threshold
             );
-            return Judged {
-                verdict: Verdict::ChangesRequested,
-                raw,
-                dialect,
-                reason,
-                missing: Vec::new(),
-            };
+            return clear(Verdict::ChangesRequested, raw, dialect, reason);
         }
         match self.objection() {
-            Some((reason, missing)) => unclear(raw, dialect, reason, missing),
+            Some((reason, missing)) => unclear(Some(raw), dialect, reason, missing),
             None => {
                 let reason = "The review says approved, and nothing in it blocks.".into();
-                Judged {
-                    verdict: Verdict::Approved,
-                    raw,
-                    dialect,
-                    reason,
-                    missing: Vec::new(),
-                }
+                clear(raw, raw, dialect, reason)
             }
         }
     }
 
-    /// Why an approval without blocking findings is not to be believed.
+    /// Returns the reason not to trust an approval without blocking findings.
     fn objection(&self) -> Option<(String, &'static str)> {
         if let Some(text) = self.claims.iter().find_map(unreadable) {
-            return Some((
-                format!("The review says approved and also `{text}`."),
-                ONE_VERDICT,
-            ));
+            let reason = format!("The review says approved and also `{text}`.");
+            return Some((reason, ONE_VERDICT));
         }
         let json = self.json.into_iter().chain(self.json_verdicts);
         if let Some(other) = json
             .into_iter()
-            .find(|said| **said != ClaimedVerdict::Verdict(Verdict::Approved))
+            .find(|verdict| **verdict != ClaimedVerdict::Verdict(Verdict::Approved))
         {
-            return Some((
-                format!(
-                    "The review says approved, its JSON says {}.",
-                    other.as_str()
-                ),
-                ONE_VERDICT,
-            ));
+            let other = other.as_str();
+            let reason = format!("The review says approved, its JSON says {other}.");
+            return Some((reason, ONE_VERDICT));
         }
         if self.block == BlockState::Broken {
-            return Some((
-                "The review says approved, but its block of findings cannot be read.".into(),
-                THE_BLOCK,
-            ));
+            let reason = "The review says approved, but its block of findings cannot be read.";
+            return Some((reason.into(), THE_BLOCK));
         }
         if self
             .left_out
@@ -252,7 +213,7 @@ impl Evidence<'_> {
         None
     }
 
-    /// FINDINGS_COUNT and SEVERITY say that there is a blocking finding, whatever is listed.
+    /// Returns true if FINDINGS_COUNT and SEVERITY claim a blocking finding, whatever is listed.
     fn counts_blocking(&self) -> bool {
         let blocks = self
             .fields
@@ -280,7 +241,8 @@ impl Evidence<'_> {
         unclear(None, dialect, reason, ONE_VERDICT)
     }
 
-    /// A JSON verdict stands alone only where no line says anything that could contradict an approval.
+    /// Returns the JSON verdict. An approval stands alone only if no line claims something unreadable,
+    /// which could contradict it.
     fn json_verdict(&self) -> Option<Verdict> {
         match self.json? {
             ClaimedVerdict::Verdict(Verdict::Approved)
@@ -312,6 +274,17 @@ fn unreadable(claim: &Claim) -> Option<&str> {
     match &claim.said {
         ClaimedVerdict::Unreadable(text) => Some(text),
         ClaimedVerdict::Verdict(_) => None,
+    }
+}
+
+/// Creates a review that counts as `verdict`, whatever its text says.
+fn clear(verdict: Verdict, raw: Verdict, dialect: Dialect, reason: String) -> Judged {
+    Judged {
+        verdict,
+        raw: Some(raw),
+        dialect,
+        reason,
+        missing: Vec::new(),
     }
 }
 

@@ -1,7 +1,8 @@
-//! One line of a review as `KEY: value`, in the many ways people and models decorate that. Only a line that *begins*
-//! with its key has one: a verdict in the middle of a sentence is prose.
+//! One line of a review as `KEY: value`, in the many ways in which people and models decorate it.
+//!
+//! Only a line that *starts* with its key has one: a verdict in the middle of a sentence is prose.
 
-/// The keys this room knows.
+/// Known keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     ReviewResult,
@@ -12,7 +13,7 @@ pub(super) enum Key {
     Summary,
 }
 
-/// Spelled without case and without what stands between the words.
+/// Keys in lower case, without separators between the words.
 const KEYS: &[(&str, Key)] = &[
     ("reviewresult", Key::ReviewResult),
     ("verdict", Key::Verdict),
@@ -27,7 +28,8 @@ const KEYS: &[(&str, Key)] = &[
     ("summary", Key::Summary),
 ];
 
-/// The key the line begins with and the value after it; the value of a key that stands alone is empty.
+/// Returns the key at the start of a line and the value after it; empty for a key that stands
+/// alone.
 pub(super) fn keyed(line: &str) -> Option<(Key, &str)> {
     let (key, rest) = phrase(undecorated(line), KEYS)?;
     let rest = rest.trim_start_matches(is_emphasis);
@@ -42,7 +44,7 @@ pub(super) fn keyed(line: &str) -> Option<(Key, &str)> {
     Some((key, value.trim()))
 }
 
-/// The line without bullets, numbers, headings, emphasis and pictures in front.
+/// Removes leading bullets, numbers, headings, emphasis and emoji from a line.
 pub(super) fn undecorated(line: &str) -> &str {
     let mut rest = line;
     loop {
@@ -54,8 +56,8 @@ pub(super) fn undecorated(line: &str) -> &str {
     }
 }
 
-/// The longest run of words at the start that `table` knows, and what stands after it. The words may be
-/// separated by spaces, underscores and hyphens, or by nothing.
+/// Returns the longest sequence of words at the start that is in `table`, and the text after it.
+/// The words may be separated by spaces, underscores and hyphens, or by nothing.
 pub(super) fn phrase<'a, T: Copy>(text: &'a str, table: &[(&str, T)]) -> Option<(T, &'a str)> {
     const WORDS: usize = 3;
     let mut squashed = String::new();
@@ -76,13 +78,14 @@ pub(super) fn phrase<'a, T: Copy>(text: &'a str, table: &[(&str, T)]) -> Option<
     best
 }
 
-/// What may stand around a word without changing it.
+/// Returns true for characters that may surround a word without changing it.
 pub(super) fn is_emphasis(c: char) -> bool {
     c.is_whitespace() || matches!(c, '*' | '_' | '`')
 }
 
-/// Marks and pictures, but no bracket, quotation mark or strike-through: those change what a line says. A minus or plus
-/// without a space after it is no bullet but a line of a diff.
+/// Returns true for marks and emoji, but not for brackets, quotation marks or strike-through: those
+/// change the meaning of a line. A minus or plus without a space after it is not a bullet but a
+/// line of a diff.
 pub(super) fn is_decoration(c: char) -> bool {
     is_emphasis(c) || c == '#' || is_picture(c)
 }

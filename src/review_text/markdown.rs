@@ -1,53 +1,55 @@
-//! A review cut into lines that know where they stand: in the reviewer's own words, or inside a fence, a quotation,
-//! indented code or a comment. It judges nothing: what a line means is for the other files of this room.
+//! Splits a review into lines that know their context: the reviewer's own words, or inside a fence,
+//! a quotation, indented code or a comment.
+//!
+//! It does not interpret lines: that is left to the other files of this module.
 
 use std::borrow::Cow;
 
 use super::html::{self, Closings, Element, Opening};
 use super::json::{self, Node};
 
-/// Where a line stands. Only what stands in `Body` is the reviewer speaking.
+/// Context of a line. Only lines in `Body` are the reviewer's own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockKind {
     Body,
     Fence,
-    /// Also in `<blockquote>` and elements like it.
+    /// Also in `<blockquote>` and similar elements.
     Quote,
     Code,
     Comment,
     /// In `<details>`: a place for findings, not for a verdict.
     Folded,
-    /// In `<pre>` and elements like it.
+    /// In `<pre>` and similar elements.
     Html,
 }
 
 #[derive(Debug)]
 pub(super) struct TextLine<'a> {
-    /// Without zero-width characters, and with every kind of space as a plain one.
+    /// Text without zero-width characters, and with every kind of space as a plain one.
     pub(super) text: Cow<'a, str>,
     pub(super) place: BlockKind,
-    /// Whether a line break follows: a last line without one may have been cut.
+    /// Set if a line break follows: a last line without one may have been cut.
     pub(super) ended: bool,
 }
 
-/// Where a block comes from.
+/// Origin of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A fence or an object in the body.
     Body,
-    /// In indented code or inside HTML: what it finds counts, but it approves nothing.
+    /// In indented code or inside HTML: its findings count, but it approves nothing.
     Aside,
     Quoted,
 }
 
-/// What a fence held, or a JSON object that stood in the body without one.
+/// Content of a fence, or a JSON object in the body without one.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) info: String,
     pub(super) text: String,
     pub(super) closed: bool,
     pub(super) origin: Origin,
-    /// The line it begins on.
+    /// Line on which it starts.
     pub(super) at: usize,
 }
 
@@ -55,7 +57,7 @@ pub(super) struct Block {
 pub(super) struct Document<'a> {
     pub(super) lines: Vec<TextLine<'a>>,
     pub(super) blocks: Vec<Block>,
-    /// Not all of the text could be searched for JSON.
+    /// Set if not all of the text could be searched for JSON.
     pub(super) gave_up: bool,
 }
 
@@ -113,7 +115,7 @@ impl<'a> Document<'a> {
         page
     }
 
-    /// The reviewer's own lines, with their numbers.
+    /// Returns the reviewer's own lines, with their numbers.
     pub(super) fn body(&self) -> impl Iterator<Item = (usize, &TextLine<'a>)> {
         self.lines
             .iter()
@@ -121,7 +123,8 @@ impl<'a> Document<'a> {
             .filter(|(_, line)| line.place == BlockKind::Body)
     }
 
-    /// Makes a block of each JSON object, and of each list of objects, that stands outside of fences and quotations.
+    /// Turns each JSON object, and each list of objects, outside of fences and quotations into a
+    /// block.
     fn lift_bare_json(&mut self) {
         let may_hold = |line: &TextLine<'_>| {
             !matches!(
@@ -206,8 +209,8 @@ fn origin(place: BlockKind) -> Origin {
     }
 }
 
-/// What must be remembered from line to line. Fences and quotations leave the memory of the body as it was, so that
-/// taking one out or putting one in never changes how the lines around it are read.
+/// State that is carried from line to line. Fences and quotations leave the state of the body
+/// unchanged, so that adding or removing one never changes how the lines around it are read.
 struct Cutter {
     fence: Option<Fence>,
     element: Option<Element>,
@@ -308,7 +311,7 @@ impl Fence {
     }
 }
 
-/// The line without the list markers in front (`- `, `* `, `+ `, `1. `, `2) `).
+/// Removes leading list markers (`- `, `* `, `+ `, `1. `, `2) `) from a line.
 pub(super) fn after_markers(line: &str) -> &str {
     let mut rest = line.trim_start();
     while let Some(after) = marker(rest) {
@@ -335,7 +338,7 @@ fn columns(line: &str) -> usize {
         .sum()
 }
 
-/// Drops what nobody sees and makes every space a plain one.
+/// Removes invisible characters and turns every space into a plain one.
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
     let odd = |c: char| is_invisible(c) || (c.is_whitespace() && !c.is_ascii());
     if !text.contains(odd) {

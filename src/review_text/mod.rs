@@ -1,5 +1,7 @@
-//! Reads what a reviewing agent wrote: the verdict, the findings, the judgments of earlier findings; and what a fixing
-//! agent answered. Pure: text in, words out. It must never turn text that it does not understand into an approval.
+//! Parses a reviewing agent's text: the verdict, the findings, and the judgments of earlier
+//! findings; and a fixing agent's answers.
+//!
+//! Pure: text in, values out. It must never turn text that it does not understand into an approval.
 
 mod answers;
 mod contract_lines;
@@ -35,13 +37,14 @@ use markdown::{BlockKind, Document};
 use raw_finding::{Draft, Notes};
 use verdict::Claim;
 
-/// More than any review has; what is beyond it is still in the text of the review, which a fix is told too.
+/// Maximum number of findings, more than any review has. The rest is still in the text of the
+/// review, which is part of the fix prompt too.
 const MAX_FINDINGS: usize = 2_000;
 
 closed_enum! {
-    /// Which of the known ways of writing a verdict the review used.
+    /// Known way of writing a verdict, as used by the review.
     "dialect" Dialect {
-        /// `REVIEW_RESULT: approved`, the one our prompt asks for.
+        /// `REVIEW_RESULT: approved`, the form that remand's prompt asks for.
         Contract = "contract",
         /// `**Verdict: APPROVED**`
         VerdictLine = "verdict_line",
@@ -53,30 +56,30 @@ closed_enum! {
     }
 }
 
-/// What a review was understood to say.
+/// Result of parsing a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// After the cross-check with the findings.
+    /// Verdict after the cross-check with the findings.
     pub(crate) verdict: Verdict,
-    /// What the text itself says; `None` when it says nothing, or two things.
+    /// Verdict stated by the text itself; `None` if it states none, or two.
     pub(crate) raw_verdict: Option<Verdict>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) judged: Vec<Judgment>,
     pub(crate) summary: Option<String>,
     pub(crate) dialect: Dialect,
-    /// Whether it is in our own JSON form, which asks for a judgment of each open finding.
+    /// Set if the review uses remand's JSON form, which asks for a judgment of each open finding.
     pub(crate) judges_each: bool,
-    /// The worst severity that it states beside its findings.
+    /// The worst severity that it states apart from its findings.
     pub(crate) severity: Option<Severity>,
-    /// Why it was read so, for a person.
+    /// Reason for the verdict, for a person.
     pub(crate) reason: String,
-    /// When unclear: what to ask for, once more.
+    /// If unclear: what to ask for in a second attempt.
     pub(crate) missing: Vec<String>,
 }
 
 impl Reading {
-    /// A rejection that lists nothing has its summary as its finding; so has an approval that counts blocking findings
-    /// without listing one.
+    /// Turns the summary into a finding, if the review is a rejection without findings, or an
+    /// approval that counts blocking findings without listing one.
     fn with_summary_as_finding(mut self, threshold: Severity) -> Self {
         let lists_reason = match self.raw_verdict {
             Some(Verdict::Approved) => self
@@ -109,16 +112,17 @@ impl Reading {
     }
 }
 
-/// What a review says of a finding of an earlier one: `Resolved` or `Open`, nothing else.
+/// Judgment of an earlier finding: `Resolved` or `Open`, nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Judgment {
     pub(crate) id: String,
     pub(crate) outcome: Outcome,
 }
 
-/// Reads a review. Findings at or above `threshold` keep it from being an approval.
+/// Parses a review. Findings at or above `threshold` prevent an approval.
 ///
-/// An approval beside an earlier finding judged open is left to the caller, who knows how bad that one is.
+/// An approval next to an earlier finding judged open is left to the caller, who knows the severity
+/// of that finding.
 pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
     let page = Document::cut(text);
     let claims = verdict::claims(&page);
@@ -179,7 +183,7 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
     let mut reason = evidence.remarks();
     reason.insert(0, judged.reason);
     if judged.verdict == Verdict::ChangesRequested {
-        // Prose beside a list says the same in other words.
+        // Prose next to a list repeats the list in other words.
         left_out.truncate(in_json);
         findings.append(&mut left_out);
     }
@@ -205,7 +209,7 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
         reason: reason.join(" "),
         missing: judged.missing,
     };
-    // Whoever judges an earlier finding to be open has said what to do.
+    // A review that judges an earlier finding to be open has stated what to do.
     let says_open = reading
         .judged
         .iter()
@@ -235,7 +239,7 @@ fn not_in(listed: &[Finding], elsewhere: Vec<Finding>) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether there is anything to read besides the lines of the contract, headings and JSON.
+/// Returns true if there is any text besides contract lines, headings and JSON.
 fn has_text(page: &Document<'_>, claims: &[Claim]) -> bool {
     let claimed: HashSet<usize> = claims.iter().map(|claim| claim.at).collect();
     let blocks: HashMap<usize, bool> = page

@@ -1,25 +1,27 @@
-//! Whether a change still moves towards approval. It looks only at what reviews found and at the trees they saw, never at
-//! what an agent says of its own work.
+//! Detects changes that no longer move towards approval.
+//!
+//! It uses only the findings of reviews and the trees that they saw, never an agent's claims about
+//! its own work.
 
 use std::fmt;
 
-/// One finished review of a change.
+/// Finished review of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cycle {
-    /// The tree that was reviewed; empty when it is not known.
+    /// The reviewed tree; empty if unknown.
     pub(crate) tree: String,
-    /// The fingerprints of the findings that block.
+    /// Fingerprints of the blocking findings.
     pub(crate) blocking: Vec<String>,
 }
 
-/// Why another fix would not help.
+/// Reason why another fix would not help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stuck {
     SameFinding {
         fingerprint: String,
         fixes: usize,
     },
-    /// The review in the history that saw the same tree.
+    /// An earlier review saw the same tree.
     TreeSeenBefore {
         index: usize,
     },
@@ -29,8 +31,8 @@ pub(crate) enum Stuck {
     },
 }
 
-/// Judges the reviews of a change, oldest first. Reviews of one tree in a row are one review asked again, and between them
-/// was no fix.
+/// Evaluates the reviews of a change, oldest first. Consecutive reviews of the same tree are one
+/// review that was repeated, without a fix in between.
 pub(crate) fn stuck(history: &[Cycle]) -> Option<Stuck> {
     let mut reviews: Vec<(usize, &Cycle)> = Vec::new();
     for (index, cycle) in history.iter().enumerate() {
@@ -76,7 +78,8 @@ fn tree_seen_before(reviews: &[(usize, &Cycle)], now: &Cycle) -> Option<Stuck> {
     Some(Stuck::TreeSeenBefore { index: *index })
 }
 
-/// A review that found nothing ended its round: what comes after it is not measured by it.
+/// Returns `MoreFindings` if there are more blocking findings than two fixes ago. A review without
+/// findings ended its round: later ones are not compared with it.
 fn more_findings(reviews: &[(usize, &Cycle)], now: &Cycle) -> Option<Stuck> {
     let (_, before) = reviews.iter().rev().nth(2)?;
     let (now, then) = (now.blocking.len(), before.blocking.len());

@@ -1,5 +1,7 @@
-//! Findings in a review that has no JSON: bullets and headings that carry a severity. Only forms that are surely findings
-//! are read; the rest stays in the body, which the fix agent gets whole.
+//! Findings in a review that has no JSON: bullets and headings that carry a severity.
+//!
+//! Only forms that are certainly findings are parsed; the rest stays in the body, which the fix
+//! agent gets in full.
 
 use super::key_value::{is_emphasis, keyed, undecorated};
 use super::markdown::{BlockKind, Document, TextLine, after_markers};
@@ -26,7 +28,8 @@ pub(super) fn drafts(page: &Document<'_>) -> Vec<Draft> {
     reader.done
 }
 
-/// Whether the text of a finding ends with "(resolved)" or the like: a re-review that goes through earlier findings.
+/// Returns true if the text of a finding ends with "(resolved)" or similar: a re-review that goes
+/// through earlier findings.
 pub(super) fn is_settled(draft: &Draft) -> bool {
     let text = draft
         .text
@@ -45,7 +48,7 @@ struct Reader {
     current: Option<Open>,
 }
 
-/// A finding whose lines are still being read.
+/// Finding whose lines are still being read.
 struct Open {
     draft: Draft,
     shape: Shape,
@@ -56,7 +59,7 @@ struct Open {
 enum Shape {
     /// `- **[CODE]** - error: …`, and indented lines.
     Bullet,
-    /// `### [ERROR] Code: … (file:line)`, and all up to the next heading or rule.
+    /// `### [ERROR] Code: … (file:line)`, and everything up to the next heading or rule.
     Heading,
 }
 
@@ -133,7 +136,7 @@ fn append(to: &mut String, text: &str, between: &str) {
     to.push_str(text);
 }
 
-/// `**File**: src/a.rs`, `- File: src/a.rs`.
+/// Parses `**File**: src/a.rs`, `- File: src/a.rs`.
 fn named(text: &str) -> Option<(String, &str)> {
     let (name, value) = undecorated(text).split_once(':')?;
     let name = name.trim_matches(is_emphasis);
@@ -163,7 +166,7 @@ fn opened_by(line: &str) -> Option<Open> {
         });
     }
     let item = after_markers(trimmed);
-    // Without a bullet, `[ERROR]` and `[WARNING]` are how tools log.
+    // Without a bullet, `[ERROR]` and `[WARNING]` are typical of tool logs.
     let is_plain = |word: &str| {
         matches!(
             word.to_lowercase().as_str(),
@@ -196,7 +199,7 @@ fn opened_by(line: &str) -> Option<Open> {
     })
 }
 
-/// `[WORD] rest`, `**[WORD]** - rest`, `**WORD**: rest`, `**WORD:** rest`.
+/// Parses `[WORD] rest`, `**[WORD]** - rest`, `**WORD**: rest`, `**WORD:** rest`.
 fn tagged(text: &str) -> Option<(&str, &str)> {
     let is_between = |c: char| c.is_whitespace() || matches!(c, ':' | '-' | '–' | '—');
     let bare = text.trim_start_matches('*');
@@ -215,7 +218,7 @@ fn tagged(text: &str) -> Option<(&str, &str)> {
     })
 }
 
-/// A text with its place in front (`src/a.rs:3 - …`) or behind (`… (src/a.rs:3)`).
+/// Parses a text with its location before (`src/a.rs:3 - …`) or after it (`… (src/a.rs:3)`).
 fn located(text: &str) -> Draft {
     let text = text.trim();
     let is_edge = |c: char| matches!(c, '(' | ')' | '[' | ']' | ',' | ':' | '`' | '*');

@@ -1,12 +1,13 @@
-//! A finding as it was written, in anybody's words, and how it becomes one of ours. Nothing is dropped here: what is
-//! not understood is read as something that blocks, and noted.
+//! A finding as written, in any vocabulary, and its conversion into remand's types.
+//!
+//! Nothing is dropped here: anything that is not understood is read as blocking, and noted.
 
 use crate::finding::{Category, Finding, Severity};
 
 const TEXT_BYTES: usize = 8 * 1024;
 const PATH_BYTES: usize = 1024;
 
-/// What a reviewer wrote down, not yet understood.
+/// Text of a reviewer that has not been interpreted yet.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Draft {
     pub(super) severity: String,
@@ -17,7 +18,7 @@ pub(super) struct Draft {
     pub(super) suggestion: String,
 }
 
-/// What a person should know about how the findings were read.
+/// Notes for a person about how the findings were read.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     pub(super) unknown_severities: Vec<String>,
@@ -67,7 +68,7 @@ pub(super) fn severity(word: &str) -> Option<Severity> {
     }
 }
 
-/// Whether a text only says that there is no finding.
+/// Returns true if a text only states that there is no finding.
 pub(super) fn is_nothing(text: &str) -> bool {
     const WORDS: &[&str] = &[
         "",
@@ -85,7 +86,7 @@ pub(super) fn is_nothing(text: &str) -> bool {
     WORDS.contains(&super::json::squashed(text).as_str())
 }
 
-/// Its first word decides: "Code Quality", "Test Coverage".
+/// Returns the category; its first word decides: "Code Quality", "Test Coverage".
 pub(super) fn category(words: &str) -> Option<Category> {
     let first = words
         .split(|c: char| !c.is_alphabetic())
@@ -108,11 +109,11 @@ pub(super) fn category(words: &str) -> Option<Category> {
 pub(super) enum Place {
     Path(String, Option<u32>),
     Nowhere,
-    /// Absolute, or up and out of the worktree, or no path at all.
+    /// Absolute, outside the worktree, or not a path at all.
     Outside,
 }
 
-/// `./src/a.rs:12-14` is `src/a.rs`, line 12.
+/// Parses a location: `./src/a.rs:12-14` is `src/a.rs`, line 12.
 pub(super) fn place(text: &str) -> Place {
     let text = text.trim().trim_matches(['`', '*', '"', '\'']);
     if matches!(
@@ -142,7 +143,7 @@ pub(super) fn place(text: &str) -> Place {
     }
 }
 
-/// The 12 of `12`, `12-14`, `L12` and `12:5`.
+/// Returns the 12 of `12`, `12-14`, `L12` and `12:5`.
 pub(super) fn first_number(text: &str) -> Option<u32> {
     let text = text
         .trim()
@@ -154,7 +155,7 @@ pub(super) fn first_number(text: &str) -> Option<u32> {
     is_range.then(|| text.get(..text.len() - rest.len())?.parse().ok())?
 }
 
-/// No longer than the cap, cut between characters.
+/// Cuts a text at the limit, between characters.
 pub(super) fn capped(text: &str, notes: &mut Notes) -> String {
     if text.len() <= TEXT_BYTES {
         return text.to_owned();

@@ -1,12 +1,14 @@
-//! Lines that read like blocking findings in a form that is not read as one. They make no finding, as what they mean is a
-//! guess; but an approval beside one is not believed.
+//! Lines that look like blocking findings in a form that is not parsed as one.
+//!
+//! They do not become findings, as their meaning is a guess; but an approval next to one is not
+//! trusted.
 
 use super::key_value::is_decoration;
 use super::markdown::{BlockKind, Document, after_markers};
 use super::raw_finding;
 use crate::finding::Severity;
 
-/// The first such line.
+/// Returns the first such line.
 pub(super) fn first(page: &Document<'_>, threshold: Severity) -> Option<String> {
     let mut in_section = false;
     for line in page
@@ -35,12 +37,12 @@ pub(super) fn first(page: &Document<'_>, threshold: Severity) -> Option<String> 
     None
 }
 
-/// `**Critical Issues**` alone in a line.
+/// Returns true for `**Critical Issues**` alone on a line.
 fn is_bold_title(text: &str) -> bool {
     text.len() > 4 && text.starts_with("**") && text.trim_end_matches(':').ends_with("**")
 }
 
-/// `### Critical Issues`, `## 🔴 Blockers`: what is listed below is blocking.
+/// Returns true for `### Critical Issues`, `## 🔴 Blockers`: everything listed below is blocking.
 fn is_section(title: &str, threshold: Severity) -> bool {
     let title = title.trim_matches(|c| is_decoration(c) || c == ':');
     let (word, rest) = first_word(title);
@@ -54,7 +56,8 @@ fn is_section(title: &str, threshold: Severity) -> bool {
         )
 }
 
-/// `CRITICAL: …`, `🔴 **CRITICAL** …`, `(critical) …`, `[P0] …`, `| CRITICAL | …`: what stands after the label.
+/// Parses `CRITICAL: …`, `🔴 **CRITICAL** …`, `(critical) …`, `[P0] …`, `| CRITICAL | …`; returns
+/// the text after the label.
 fn labelled(item: &str) -> Option<(Severity, &str)> {
     let is_front = |c: char| is_decoration(c) || matches!(c, '(' | '[' | '|');
     let (word, rest) = first_word(item.trim_start_matches(is_front));
@@ -81,7 +84,7 @@ fn severity(word: &str) -> Option<Severity> {
     }
 }
 
-/// Says that there is nothing, or that it is done.
+/// Returns true for a text that reports nothing, or that it is done.
 fn is_settled(text: &str) -> bool {
     let text = text.trim_matches(|c: char| !c.is_alphanumeric() && c != '~');
     let is_struck = text.starts_with("~~");

@@ -1,5 +1,7 @@
-//! The verdicts a review claims, line by line. It never guesses: what is not surely a verdict is unreadable, and an
-//! approval has to be plainer than a rejection, because only an approval ends the loop.
+//! Finds the verdicts that a review claims, line by line.
+//!
+//! It never guesses: text that is not certainly a verdict is unreadable, and an approval has to be
+//! plainer than a rejection, because only an approval ends the loop.
 
 use super::Dialect;
 use super::html;
@@ -7,7 +9,7 @@ use super::key_value::{Key, is_decoration, is_emphasis, is_picture, keyed, phras
 use super::markdown::{BlockKind, Document};
 use crate::finding::Verdict;
 
-/// One place where the review says what it concludes.
+/// A place where the review states its conclusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) said: ClaimedVerdict,
@@ -19,7 +21,7 @@ pub(super) struct Claim {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ClaimedVerdict {
     Verdict(Verdict),
-    /// The key of a verdict with something else behind it, such as "not approved".
+    /// The key of a verdict with another value, such as "not approved".
     Unreadable(String),
 }
 
@@ -45,7 +47,7 @@ const PHRASES: &[(&str, Verdict)] = &[
     ("discussionneeded", Verdict::NeedsDiscussion),
 ];
 
-/// In brackets fewer words count: `[pass]` is how test runners speak.
+/// Words in brackets. Fewer words count: `[pass]` is typical of test runners.
 const BRACKETED: &[(&str, Verdict)] = &[
     ("approved", Verdict::Approved),
     ("rejected", Verdict::ChangesRequested),
@@ -53,7 +55,7 @@ const BRACKETED: &[(&str, Verdict)] = &[
     ("needsdiscussion", Verdict::NeedsDiscussion),
 ];
 
-/// Words that are a verdict also where no key stands before them.
+/// Words that are a verdict even without a key before them.
 const BARE: &[(&str, Verdict)] = &[
     ("approved", Verdict::Approved),
     ("notapproved", Verdict::ChangesRequested),
@@ -67,7 +69,7 @@ const BARE: &[(&str, Verdict)] = &[
     ("needsdiscussion", Verdict::NeedsDiscussion),
 ];
 
-/// Other keys that people write a verdict behind. It counts only against another verdict.
+/// Other keys after which people write a verdict. It counts only against another verdict.
 const LOOSE_KEYS: &[(&str, ())] = &[
     ("assessment", ()),
     ("conclusion", ()),
@@ -91,7 +93,7 @@ const LOOSE_KEYS: &[(&str, ())] = &[
     ("status", ()),
 ];
 
-/// An explanation that begins with one of these takes the approval back.
+/// An explanation that starts with one of these withdraws the approval.
 const HEDGES: &[&str] = &[
     "after",
     "as long as",
@@ -120,44 +122,47 @@ const HEDGES: &[&str] = &[
     "when",
 ];
 
-/// All claims in the reviewer's own words, in order. The prompt's template is not one.
+/// Returns all claims in the reviewer's own words, in order. The prompt's template is not one.
 pub(super) fn claims(page: &Document<'_>) -> Vec<Claim> {
     let mut claims = Vec::new();
     let mut heading: Option<Dialect> = None;
     for (at, line) in page.body() {
         let keyed = keyed(&line.text).and_then(|(key, value)| Some((dialect(key)?, value)));
-        let (dialect, said) = match (keyed, heading) {
+        let (dialect, claimed) = match (keyed, heading) {
             (Some((dialect, "")), _) => {
                 heading = Some(dialect);
                 continue;
             }
             (Some((dialect, value)), _) => {
-                let said = value_of(value, PHRASES, line.ended);
+                let claimed = value_of(value, PHRASES, line.ended);
                 (
                     dialect,
-                    said.filter(|said| dialect != Dialect::Bracket || said.names_a_verdict()),
+                    claimed
+                        .filter(|claimed| dialect != Dialect::Bracket || claimed.names_a_verdict()),
                 )
             }
             (None, _) if line.text.trim().is_empty() => continue,
             (None, None) => (Dialect::Bracket, bracketed(&line.text)),
             // "## Verdict", and the verdict alone on the next line. Prose there is a justification.
             (None, Some(dialect)) => {
-                let said = value_of(&line.text, PHRASES, line.ended);
+                let claimed = value_of(&line.text, PHRASES, line.ended);
                 let goes_on = claims
                     .last()
                     .is_some_and(|last: &Claim| last.is_under_heading);
                 let is_section = goes_on && line.text.trim_start().starts_with('#');
                 (
                     dialect,
-                    said.filter(|said| matches!(said, ClaimedVerdict::Verdict(_)) && !is_section),
+                    claimed.filter(|claimed| {
+                        matches!(claimed, ClaimedVerdict::Verdict(_)) && !is_section
+                    }),
                 )
             }
         };
-        // Each line that follows and is a verdict is one more.
-        let is_under_heading = keyed.is_none() && heading.is_some() && said.is_some();
+        // Each following line that is a verdict is one more.
+        let is_under_heading = keyed.is_none() && heading.is_some() && claimed.is_some();
         heading = heading.filter(|_| is_under_heading);
-        claims.extend(said.map(|said| Claim {
-            said,
+        claims.extend(claimed.map(|claimed| Claim {
+            said: claimed,
             dialect,
             at,
             is_under_heading,
@@ -166,19 +171,21 @@ pub(super) fn claims(page: &Document<'_>) -> Vec<Claim> {
     claims
 }
 
-/// Verdicts that stand alone on a line, or in a form that is no claim. None of them decides anything, but a review that
-/// says something else in one of them is not clear.
+/// Returns verdicts that stand alone on a line, or in a form that is not a claim. None of them
+/// decides anything, but a review with a different verdict in one of them is not clear.
 pub(super) fn bystanders(page: &Document<'_>) -> Vec<(usize, Verdict)> {
     let mut found = Vec::new();
     let mut before = Before::Break;
     for (at, line) in page.lines.iter().enumerate() {
-        let said = (line.place == BlockKind::Body)
+        let claimed = (line.place == BlockKind::Body)
             .then(|| loose_verdict(&line.text, before))
             .flatten();
-        found.extend(said.map(|verdict| (at, verdict)));
+        found.extend(claimed.map(|verdict| (at, verdict)));
         let text = line.text.trim_start();
-        let is_prose =
-            !text.is_empty() && !text.starts_with('#') && keyed(text).is_none() && said.is_none();
+        let is_prose = !text.is_empty()
+            && !text.starts_with('#')
+            && keyed(text).is_none()
+            && claimed.is_none();
         before = if is_prose && line.place == BlockKind::Body {
             Before::Prose
         } else {
@@ -188,7 +195,7 @@ pub(super) fn bystanders(page: &Document<'_>) -> Vec<(usize, Verdict)> {
     found
 }
 
-/// What stands on the line before.
+/// Type of the preceding line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
     Break,
@@ -231,8 +238,8 @@ fn loose_verdict(line: &str, before: Before) -> Option<Verdict> {
     behind_key.or_else(|| bare(&text, before))
 }
 
-/// `CHANGES_REQUESTED`, `Rejected.` A title like "Changes requested" is the name of a section, and the last word of a
-/// paragraph may stand on a line of its own.
+/// Parses `CHANGES_REQUESTED`, `Rejected.` A title like "Changes requested" is the name of a
+/// section, and the last word of a paragraph may be on a line by itself.
 fn bare(line: &str, before: Before) -> Option<Verdict> {
     let line = line.trim();
     let plain = undecorated(line);
@@ -253,12 +260,12 @@ fn bare(line: &str, before: Before) -> Option<Verdict> {
     is_explained.then_some(verdict)
 }
 
-/// The verdict of a JSON object, which has no line of its own.
+/// Parses the verdict of a JSON object, which has no line.
 pub(super) fn of_word(word: &str) -> Option<ClaimedVerdict> {
     value_of(word, PHRASES, true)
 }
 
-/// Whether a verdict stands where none counts, to say so to whoever looks for it.
+/// Returns true if there is a verdict where none counts, so that this can be reported.
 pub(super) fn stands_elsewhere(page: &Document<'_>) -> bool {
     let elsewhere = page
         .lines
@@ -269,7 +276,7 @@ pub(super) fn stands_elsewhere(page: &Document<'_>) -> bool {
         .any(is_verdict_like)
 }
 
-/// Whether a line is about the verdict, wherever it stands.
+/// Returns true if a line is about the verdict, whatever its context.
 pub(super) fn is_verdict_like(line: &str) -> bool {
     let is_keyed =
         keyed(line).is_some_and(|(key, value)| dialect(key).is_some() && of_word(value).is_some());
@@ -301,7 +308,7 @@ impl ClaimedVerdict {
         Self::Unreadable(text.trim().chars().take(80).collect())
     }
 
-    /// "Decision: use a map" is about the code.
+    /// Returns false for "Decision: use a map", which is about the code.
     fn names_a_verdict(&self) -> bool {
         match self {
             Self::Verdict(_) => true,
@@ -312,7 +319,7 @@ impl ClaimedVerdict {
     }
 }
 
-/// What stands behind a key; nothing when that is empty or the prompt's own template.
+/// Parses the text after a key; `None` if that is empty or the prompt's template.
 fn value_of(value: &str, table: &[(&str, Verdict)], ended: bool) -> Option<ClaimedVerdict> {
     let inner = value.trim_matches(|c: char| is_decoration(c) || is_quotation(c));
     if inner.is_empty() || inner.starts_with(['<', '{']) {
@@ -329,7 +336,8 @@ fn value_of(value: &str, table: &[(&str, Verdict)], ended: bool) -> Option<Claim
         };
     }
     match phrase(inner, table) {
-        // The last letter may be missing because the output was cut here, and then the rest is missing too.
+        // The last letter may be missing because the output was cut here, and then the rest is
+        // missing too.
         Some((Verdict::Approved, "")) if !ended && inner.eq_ignore_ascii_case("approve") => {
             Some(ClaimedVerdict::unreadable(value))
         }
@@ -338,7 +346,7 @@ fn value_of(value: &str, table: &[(&str, Verdict)], ended: bool) -> Option<Claim
     }
 }
 
-/// `**[APPROVED]**` at the start of a line, where it is no link.
+/// Parses `**[APPROVED]**` at the start of a line, where it is not a link.
 fn bracketed(line: &str) -> Option<ClaimedVerdict> {
     let (inside, after) = undecorated(line).strip_prefix('[')?.split_once(']')?;
     match alone(inside, BRACKETED) {
@@ -362,7 +370,8 @@ fn alone(text: &str, table: &[(&str, Verdict)]) -> Option<Verdict> {
         .map(|(verdict, _)| verdict)
 }
 
-/// What follows the verdict may explain it, list the other choices (then it is the template) or take it back.
+/// Interprets the text after a verdict, which may explain it, list the other choices (then it is
+/// the template) or withdraw it.
 fn with_tail(verdict: Verdict, tail: &str, whole: &str) -> Option<ClaimedVerdict> {
     let glued = tail
         .strip_prefix(['-', '_'])

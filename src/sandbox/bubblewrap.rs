@@ -1,5 +1,7 @@
-//! What bubblewrap is told. Later words cover earlier ones: the whole file system read-only, then what is hidden, then
-//! what of it is shown again, then what may be written.
+//! Arguments for bubblewrap.
+//!
+//! Later arguments override earlier ones: the whole file system read-only, then hidden directories,
+//! then their visible parts, then writable paths.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,11 +10,12 @@ use super::{Network, WritablePaths};
 use crate::process::{self, Job};
 use crate::sandbox_settings::Mounts;
 
-/// Sockets of other programs (an ssh agent, a keyring, docker), and what other people left lying about.
+/// Directories with sockets of other programs (an ssh agent, a keyring, docker) and with files of
+/// other people.
 const HIDDEN: [&str; 5] = ["/home", "/root", "/run", "/tmp", "/var/tmp"];
-/// What names are looked up with; /etc/resolv.conf leads there.
+/// Directories needed for name resolution; /etc/resolv.conf leads there.
 const NAMES: [&str; 3] = ["/run/systemd/resolve", "/run/resolvconf", "/run/nscd"];
-/// Secrets of other programs in folders that are shown, below the home.
+/// Secrets of other programs in visible directories, relative to the home directory.
 const MASKED: [&str; 5] = [
     ".cargo/credentials",
     ".cargo/credentials.toml",
@@ -21,7 +24,7 @@ const MASKED: [&str; 5] = [
     ".local/share/keyrings",
 ];
 
-/// Whether it works at all: the same namespaces, and nothing else.
+/// Returns arguments that test if bubblewrap works at all: the same namespaces, and nothing else.
 pub(super) fn trial(network: Network) -> Vec<String> {
     let mut words = walls();
     words.extend(cut(network));
@@ -29,8 +32,10 @@ pub(super) fn trial(network: Network) -> Vec<String> {
     words
 }
 
-/// Its end is not tied to that of its parent: bubblewrap itself ends at once when it is asked to, and what it holds must
-/// have its grace. The shim ends what is left.
+/// Returns the arguments for isolation.
+///
+/// Its end is not tied to that of its parent: bubblewrap itself exits immediately on SIGTERM, and
+/// the process inside must have its grace period. The shim terminates what is left.
 pub(super) fn walls() -> Vec<String> {
     [
         "--unshare-pid",
@@ -49,7 +54,7 @@ pub(super) fn walls() -> Vec<String> {
     .to_vec()
 }
 
-/// Words that cut the network off.
+/// Returns the argument that disables the network.
 pub(super) fn cut(network: Network) -> Option<String> {
     (network == Network::Cut).then(|| "--unshare-net".to_owned())
 }
@@ -65,7 +70,7 @@ pub(super) fn confine(
         return job;
     };
     let Some(found) = process::find(first.as_ref(), path.as_deref(), &job.cwd) else {
-        // Whoever starts it says that it is not there better than bubblewrap does.
+        // Starting it gives a better error for the missing program than bubblewrap does.
         return job;
     };
     let mut words = Arguments(vec![program.display().to_string()]);
@@ -98,7 +103,7 @@ pub(super) fn confine(
 pub(super) struct Arguments(pub(super) Vec<String>);
 
 impl Arguments {
-    /// Covers what is hidden, then shows again what may be seen of it.
+    /// Hides directories, then makes their visible parts visible again.
     pub(super) fn hide_and_show(&mut self, sight: &Mounts, programs: &[PathBuf]) {
         let hidden = hidden(sight);
         for path in &hidden {
@@ -131,7 +136,7 @@ impl Arguments {
                     .read
                     .iter()
                     .chain(&sight.write)
-                    .any(|shown| path.starts_with(shown))
+                    .any(|visible| path.starts_with(visible))
             {
                 self.show_as("--ro-bind", Path::new("/dev/null"), &path);
             }
@@ -155,7 +160,8 @@ impl Arguments {
     }
 }
 
-/// Each once, and none that is inside another; what is not there can't be covered, and a link is covered where it leads.
+/// Returns the directories to hide, without duplicates or nested ones. A missing directory cannot
+/// be covered, and a symlink is covered at its target.
 fn hidden(sight: &Mounts) -> Vec<PathBuf> {
     let all = HIDDEN
         .iter()
@@ -167,9 +173,9 @@ fn hidden(sight: &Mounts) -> Vec<PathBuf> {
         .filter(|path| path.is_dir())
         .collect();
     let mut hidden: Vec<PathBuf> = Vec::new();
-    // In this order a folder comes before what is inside it.
+    // In this order a directory comes before its contents.
     for path in all {
-        // A home of "/" is nobody's home: everything would be gone.
+        // A home of "/" is not a home directory: everything would be hidden.
         if path != Path::new("/") && !hidden.iter().any(|outer| path.starts_with(outer)) {
             hidden.push(path);
         }
@@ -177,7 +183,7 @@ fn hidden(sight: &Mounts) -> Vec<PathBuf> {
     hidden
 }
 
-/// The folders that programs are found in, and the one that this program is really in.
+/// Returns the directories of PATH, and the actual directory of this program.
 pub(super) fn programs(found: &Path, path: Option<&std::ffi::OsStr>) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = path.into_iter().flat_map(std::env::split_paths).collect();
     folders.extend(found.parent().map(PathBuf::from));

@@ -1,5 +1,8 @@
-//! Confines git in a repository that an agent can write: such a repository can name commands that git starts. They run
-//! with what an agent sees, without its state and its network, and are ended together with git.
+//! Confines git in a repository that an agent can write: such a repository can name commands that
+//! git starts.
+//!
+//! They run with the view of an agent, without its state and its network, and are terminated
+//! together with git.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +12,7 @@ use super::{Backend, Bubblewrap, Network, Sandbox};
 use crate::process::{self, Short};
 use crate::sandbox_settings::Mounts;
 
-/// Paths that one call of git needs.
+/// Paths that one git call needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GitReach {
     pub(crate) worktree: PathBuf,
@@ -19,12 +22,12 @@ pub(crate) struct GitReach {
 }
 
 impl Sandbox {
-    /// Whether git runs unconfined, since there is no sandbox.
+    /// Returns true if git runs unconfined because there is no sandbox.
     pub(crate) async fn is_open(&self) -> Result<bool, String> {
         Ok(matches!(self.way().await?, Backend::Open(_)))
     }
 
-    /// The same call of git, confined.
+    /// Returns the same git call, confined.
     pub(crate) async fn confine_git(
         &self,
         mut short: Short,
@@ -32,7 +35,7 @@ impl Sandbox {
     ) -> Result<Short, String> {
         let path = short.env.get(std::ffi::OsStr::new("PATH")).cloned();
         let Some(found) = process::find(&short.program, path.as_deref(), &short.cwd) else {
-            // Whoever starts it reports better than a sandbox that it is not there.
+            // Starting it gives a better error for the missing program than a sandbox does.
             return Ok(short);
         };
         let words: Vec<OsString> = match self.way().await? {
@@ -88,25 +91,26 @@ fn words(
     let mut words = Arguments(vec![bubblewrap.program.display().to_string()]);
     words.0.extend(bubblewrap::walls());
     words.0.extend(bubblewrap::cut(network));
-    // Neither `--die-with-parent` nor `--new-session`: the one is about the thread that started it, and with the other the
-    // process that holds the namespace would leave the group, which is killed when the call ends.
+    // Neither `--die-with-parent` nor `--new-session`: the former is tied to the thread that
+    // started it, and with the latter the process that holds the namespace would leave the group,
+    // which is killed when the call ends.
     let sight = Mounts {
         write: Vec::new(),
         ..sight.clone()
     };
     words.hide_and_show(&sight, programs);
-    let mut shown: Vec<(&PathBuf, &str)> = Vec::new();
-    shown.extend(reach.read.iter().map(|path| (path, "--ro-bind-try")));
-    shown.extend(reach.write.iter().map(|path| (path, "--bind-try")));
-    // A folder before what is inside it.
-    shown.sort();
+    let mut mounts: Vec<(&PathBuf, &str)> = Vec::new();
+    mounts.extend(reach.read.iter().map(|path| (path, "--ro-bind-try")));
+    mounts.extend(reach.write.iter().map(|path| (path, "--bind-try")));
+    // A directory comes before its contents.
+    mounts.sort();
     let is_inside = |path: &Path| {
         reach
             .write
             .iter()
             .any(|outer| path.starts_with(outer) && path != outer)
     };
-    for (path, word) in shown.into_iter().filter(|(path, _)| !is_inside(path)) {
+    for (path, word) in mounts.into_iter().filter(|(path, _)| !is_inside(path)) {
         words.show(word, path);
     }
     words

@@ -1,6 +1,8 @@
-//! Confines what runs for a change: agents, gates, set-ups. They see the file system read-only, write only in their
-//! worktree, its repository and their own state, and find the rest of the home, with its tokens, empty. It starts
-//! nothing itself but the one look whether that works here.
+//! Confines everything that runs for a change: agents, gates, set-ups.
+//!
+//! They see the file system read-only, write only in their worktree, its repository and their own
+//! state, and see the rest of the home directory, with its tokens, as empty. This module starts
+//! nothing itself except a test run that checks if this works here.
 
 mod bubblewrap;
 mod git;
@@ -18,43 +20,43 @@ use crate::sandbox_settings::{SandboxKind, SandboxSettings};
 
 pub(crate) use git::GitReach;
 
-/// How long the look may take whether bubblewrap works here.
+/// Time limit of the test run of bubblewrap.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Where one command may write.
+/// Paths that one command may write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WritablePaths<'a> {
     pub(crate) worktree: &'a Path,
-    /// The repository of the worktree: its commits go there.
+    /// The repository of the worktree, which gets its commits.
     pub(crate) repository: &'a Path,
-    /// For what it tells beside its output; none for gates.
+    /// Directory for results besides its output; `None` for gates.
     pub(crate) answers: Option<&'a Path>,
-    /// The state of the agent itself, where it is not in one of the usual places.
+    /// State of the agent itself, if it is not in one of the default locations.
     pub(crate) own: Option<&'a Path>,
-    /// A folder that it may read, although it lies in a hidden one.
+    /// Directory that it may read although it lies in a hidden one.
     pub(crate) read: Option<&'a Path>,
 }
 
-/// How commands are confined on this machine.
+/// Method of confinement on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Backend {
     Bubblewrap(Bubblewrap),
     Wrapper(Vec<String>),
-    /// Not at all, and why.
+    /// None, with the reason.
     Open(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bubblewrap {
     pub(crate) program: PathBuf,
-    /// Whether a command can be cut off from the network here. Some systems forbid it.
+    /// Set if a command can be cut off from the network here. Some systems forbid it.
     pub(crate) can_cut_network: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     settings: SandboxSettings,
-    /// The closed environment, for the look.
+    /// The closed environment, for the test run.
     env: BTreeMap<String, String>,
     way: OnceCell<Result<Backend, String>>,
     /// Set once it was logged that agents run without a sandbox.
@@ -71,7 +73,8 @@ impl Sandbox {
         }
     }
 
-    /// How commands are confined, found out once. An error is a sandbox that is wanted and does not work.
+    /// Returns the method of confinement, determined once. An error means that a sandbox is
+    /// required and does not work.
     pub(crate) async fn way(&self) -> Result<&Backend, &str> {
         self.way
             .get_or_init(|| self.find())
@@ -134,12 +137,13 @@ impl Sandbox {
         if output.status == Some(0) {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = crate::sanitize::line(said.lines().next().unwrap_or("it failed without a word"));
-        Err(format!("bubblewrap does not work here: {said}"))
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message =
+            crate::sanitize::line(message.lines().next().unwrap_or("it failed without a word"));
+        Err(format!("bubblewrap does not work here: {message}"))
     }
 
-    /// The same job, confined.
+    /// Returns the same job, confined.
     pub(crate) async fn confine(&self, job: Job, reach: WritablePaths<'_>) -> Result<Job, String> {
         match self.way().await? {
             Backend::Open(why) => {
@@ -167,14 +171,14 @@ impl Sandbox {
     }
 }
 
-/// Whether a confined command has the network.
+/// Network access of a confined command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
     Shared,
     Cut,
 }
 
-/// The user's command learns where things are by variables.
+/// Wraps a job in the user's command, which gets the paths in variables.
 fn in_wrapper(words: &[String], mut job: Job, reach: WritablePaths<'_>) -> Job {
     for (name, path) in [
         ("REMAND_WORKTREE", Some(reach.worktree)),
@@ -191,7 +195,7 @@ fn in_wrapper(words: &[String], mut job: Job, reach: WritablePaths<'_>) -> Job {
     job
 }
 
-/// No sandbox, for tests of other rooms: their scripts write where a confined one could not.
+/// No sandbox, for tests of other modules: their scripts write where a confined one could not.
 #[cfg(test)]
 pub(crate) fn for_tests(env: &BTreeMap<String, String>) -> std::sync::Arc<Sandbox> {
     let settings = SandboxSettings {

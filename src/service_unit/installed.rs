@@ -1,20 +1,21 @@
-//! Reads back what an installed unit or property list runs.
+//! Parses an installed unit or property list.
 
 use std::path::PathBuf;
 
 use super::{Kind, is_ours};
 
-/// What an installed text says about the daemon that it starts.
+/// Settings of the daemon in an installed file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Installed {
     pub(crate) is_ours: bool,
-    /// The user that a unit of the machine runs as.
+    /// User of a system unit.
     pub(crate) user: Option<String>,
     pub(crate) program: Option<PathBuf>,
-    /// The values of `--config` and `--db`.
+    /// The value of `--config`.
     pub(crate) config: Option<PathBuf>,
+    /// The value of `--db`.
     pub(crate) db: Option<PathBuf>,
-    /// What it may write, of a unit that bounds that.
+    /// Writable paths of a unit that restricts them.
     pub(crate) writable: Vec<PathBuf>,
 }
 
@@ -74,7 +75,7 @@ fn writable(text: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The words of a value, as `quoted` writes them.
+/// Splits a value into words, as `quoted` writes them.
 fn systemd_words(value: &str) -> Vec<String> {
     let (mut words, mut word, mut is_quoted, mut has_word) =
         (Vec::new(), String::new(), false, false);

@@ -1,8 +1,8 @@
-//! The property list.
+//! The property list for launchd.
 
 use super::{MARK, Scope, Unfit, UnitSpec, fit};
 
-/// How launchd calls it.
+/// Label of the service in launchd.
 pub(crate) const LABEL: &str = "remand";
 
 pub(super) fn plist(wish: &UnitSpec) -> Result<String, Unfit> {

@@ -1,5 +1,7 @@
-//! What starts remand with the machine, as text: a unit for systemd, a property list for launchd. It writes no file and
-//! asks nobody; secrets never stand in such a text, which anybody may read.
+//! Service definitions as text: a unit for systemd, a property list for launchd.
+//!
+//! This module writes no file and runs no program; secrets are never in such a text, which anyone
+//! may read.
 
 mod installed;
 mod launchd;
@@ -9,49 +11,52 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use installed::{Installed, installed};
 
-/// In every text that we wrote: what is without it is somebody else's.
+/// Marker in every file that remand wrote: a file without it belongs to someone else.
 const MARK: &str = "Written by `remand service install`";
 
-/// Who keeps it running.
+/// Service manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Systemd,
     Launchd,
 }
 
-/// For whom.
+/// Scope of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// For whoever installs it, as long as he is logged in.
+    /// For the user who installs it, while they are logged in.
     User,
     /// For the machine, run as this user.
     System { run_as: String },
 }
 
-/// What is to be run, and what it needs.
+/// Program to run, and what it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnitSpec {
     pub(crate) scope: Scope,
     /// This program.
     pub(crate) program: PathBuf,
-    /// What it is called with.
+    /// Arguments of the program.
     pub(crate) args: Vec<String>,
-    /// Where programs are looked for: git, gh, the agents.
+    /// PATH for git, gh and the agents.
     pub(crate) path: String,
-    /// Variables for the daemon and its agents, read when it starts. Secrets belong there, not into the unit.
+    /// File with variables for the daemon and its agents, read when it starts. Secrets belong
+    /// there, not in the unit.
     pub(crate) environment: PathBuf,
-    /// Beside the blackboard; the log goes there where nothing else takes it.
+    /// Directory of the blackboard; the log goes there if the service manager does not take it.
     pub(crate) state: PathBuf,
-    /// What must be written: worktrees and their repositories, what agents keep in their home.
+    /// Paths that must be writable: worktrees and their repositories, and what agents store in
+    /// their home.
     pub(crate) writable: Vec<PathBuf>,
-    /// What must be read, wherever it is: this program, the settings.
+    /// Paths that must be readable, wherever they are: this program, the settings.
     pub(crate) readable: Vec<PathBuf>,
-    /// How long a stop in good order may take.
+    /// Maximum duration of an orderly stop.
     pub(crate) stop_s: u64,
 }
 
 impl UnitSpec {
-    /// As it is from inside a file system that is at `root` now.
+    /// Changes all paths to those seen from inside a file system that is currently mounted at
+    /// `root`.
     pub(crate) fn seen_from(&mut self, root: &Path) {
         let seen = |path: &PathBuf| seen_from(root, path);
         self.program = seen(&self.program);
@@ -68,13 +73,13 @@ impl UnitSpec {
     }
 }
 
-/// A path as it is from inside a file system that is at `root` now.
+/// Returns a path as seen from inside a file system that is currently mounted at `root`.
 pub(crate) fn seen_from(root: &Path, path: &Path) -> PathBuf {
     path.strip_prefix(root)
         .map_or_else(|_| path.to_owned(), |rest| Path::new("/").join(rest))
 }
 
-/// A path or a word that has no place in such a text.
+/// Path or word that cannot be written into such a file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unfit {
     #[error(
@@ -92,13 +97,13 @@ pub(crate) fn text(kind: Kind, wish: &UnitSpec) -> Result<String, Unfit> {
     }
 }
 
-/// Whether such a text was written by us.
+/// Returns true if remand wrote the text.
 pub(crate) fn is_ours(text: &str) -> bool {
     text.contains(MARK)
 }
 
-/// Whether two texts mean the same. Where programs are looked for is that of the shell it was installed from, and differs
-/// from shell to shell.
+/// Returns true if two texts are equal except for PATH, which is that of the shell from which the
+/// service was installed, and differs from shell to shell.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
     let rest = |text: &str| -> Vec<String> {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -114,7 +119,7 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
 }
 
 fn fit(text: &str) -> Result<&str, Unfit> {
-    // What is not UTF-8 was turned into text with this in it.
+    // A path that is not UTF-8 contains this character after its conversion to text.
     if text
         .chars()
         .any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER)

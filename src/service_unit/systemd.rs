@@ -1,14 +1,16 @@
-//! The unit. Each setting that looks forgotten is said why: what confines the daemon confines its agents too, and those
-//! have to build, test and make sandboxes of their own.
+//! The unit for systemd.
+//!
+//! Settings that seem to be missing are explained: whatever confines the daemon also confines its
+//! agents, and those have to build, test and create sandboxes themselves.
 
 use std::path::{Path, PathBuf};
 
 use super::{MARK, Scope, Unfit, UnitSpec, fit};
 
-/// The state of a unit for the machine.
+/// State directory of a system unit.
 const STATE: &str = "/var/lib/remand";
 
-/// What `ProtectHome` covers.
+/// Directories covered by `ProtectHome`.
 const HOMES: [&str; 3] = ["/home", "/root", "/run/user"];
 
 pub(super) fn unit(wish: &UnitSpec) -> Result<String, Unfit> {
@@ -50,10 +52,10 @@ fn how_to_run(wish: &UnitSpec) -> Result<String, Unfit> {
     }
     let mut words = vec![quoted(&program)?];
     for arg in &wish.args {
-        // In the program's own path a dollar is a dollar.
+        // In the path of the program itself, a dollar sign has no special meaning.
         words.push(quoted(arg)?.replace('$', "$$"));
     }
-    // Taken as it is, but for percent signs.
+    // Used literally, except for percent signs.
     let environment = fit(&wish.environment.to_string_lossy())?.replace('%', "%%");
     let (exec, path, stop_s) = (
         words.join(" "),
@@ -157,10 +159,10 @@ ProtectSystem=strict
         .collect();
     let mut line = |key: &str, paths: &[&PathBuf]| -> Result<(), Unfit> {
         for path in paths {
-            // A folder that is not there yet is no reason not to start.
+            // A directory that does not exist yet must not prevent the start.
             let path = format!("-{}", path.display());
             let word = quoted(&path)?;
-            // There a colon stands between a path and the place where it is shown.
+            // In these settings a colon separates a path from its mount point.
             let word = if key.starts_with("Bind") {
                 word.replace(':', "\\:")
             } else {
@@ -187,7 +189,7 @@ ProtectSystem=strict
     Ok(format!("{text}ProtectHome={homes}\n"))
 }
 
-/// Each once, and none that is inside another.
+/// Removes duplicates and paths that are inside others.
 fn outermost(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut sorted = paths.to_vec();
     sorted.sort();
@@ -200,7 +202,7 @@ fn outermost(paths: &[PathBuf]) -> Vec<PathBuf> {
     outer
 }
 
-/// One word of a value: quotes and backslashes are systemd's, and so is a percent sign.
+/// Quotes one word of a value: quotes, backslashes and percent signs are special to systemd.
 fn quoted(word: &str) -> Result<String, Unfit> {
     let word = fit(word)?
         .replace('\\', "\\\\")

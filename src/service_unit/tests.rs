@@ -104,7 +104,8 @@ fn what_is_in_a_home_is_shown_and_the_rest_of_it_is_not() {
     );
 }
 
-/// Tried with the same mounts made by hand: each of them leaves bubblewrap without a /proc, or shims out of sight.
+/// Verified with the same mounts made by hand: each of them leaves bubblewrap without a /proc, or
+/// shims out of sight.
 #[test]
 fn what_keeps_agents_from_their_sandbox_is_not_set() {
     let keys = [

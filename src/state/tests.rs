@@ -33,7 +33,8 @@ fn all_facts() -> Vec<Facts> {
     all
 }
 
-/// The table of moves, written down a second time: (from, on, to), for a local change under self-review.
+/// Table of transitions, written down a second time: (from, on, to), for a local change under
+/// self-review.
 const LOCAL: &[(State, Trigger, State)] = {
     use State as S;
     use Trigger as T;
@@ -75,7 +76,7 @@ const CLAIMED_AGAIN: &[(State, Trigger)] = &[
     (State::AddressingFeedback, Trigger::FixClaimed),
 ];
 
-/// Every state with every trigger: what the drawing has is a move, what it does not have is refused.
+/// Checks every state with every trigger: a transition in the table succeeds, any other is refused.
 #[test]
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -204,7 +205,7 @@ fn merged_is_final() {
     }
 }
 
-/// A model of what the blackboard does around the table: it counts fixes and asks the bound before it creates one.
+/// Model of the blackboard: it counts fixes and checks the limit before it creates one.
 #[derive(Debug, Clone)]
 struct Model {
     state: State,
@@ -251,7 +252,7 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-    /// No sequence of events passes a bound, and a running state never survives an escalation.
+    /// No sequence of events exceeds a limit, and a running state never survives an escalation.
     #[test]
     fn no_sequence_of_events_passes_a_bound(
         steps in prop::collection::vec((0..Trigger::ALL.len(), any::<bool>()), 1..200),

@@ -1,5 +1,5 @@
-//! The five forms in which a reviewer may answer: each can reject and, after a fix, approve; and what an approval means
-//! for the findings that are still open.
+//! The five forms in which a reviewer may answer: each can reject and, after a fix, approve; and
+//! the effect of an approval on findings that are still open.
 
 use crate::support::play::{Play, Script};
 use crate::support::pull_play::PullPlay;
@@ -7,12 +7,13 @@ use crate::support::pull_play::PullPlay;
 const FOUR_LINES: &str = "printf 'REVIEW_RESULT: approved\\nFINDINGS_COUNT: 0\\nSEVERITY: none\\nSUMMARY: it is fixed\\n'";
 const REJECTS_IN_OWN_FORM: &str = "says changes_requested no \"$(finding work.txt 1 'say fixed')\"";
 
-/// A reviewer that rejects until `work.txt` says "fixed".
+/// Reviewer that rejects until `work.txt` contains "fixed".
 fn reviewer(rejects: &str, approves: &str) -> String {
     format!("if grep -q fixed work.txt; then {approves}; else {rejects}; fi")
 }
 
-/// Rejection, fix, approval, all in one form: the change is ready, and the finding closed as said.
+/// Rejection, fix and approval in one form: the change is ready, and the finding closed as
+/// expected.
 #[track_caller]
 fn loops(rejects: &str, approves: &str, dialect: &str, finding: &str) -> Play {
     let play = Play::new(&Script {
@@ -41,7 +42,8 @@ fn loops(rejects: &str, approves: &str, dialect: &str, finding: &str) -> Play {
     play
 }
 
-/// NFR-1: the four lines are the whole contract. A rejection without JSON has its summary as its finding.
+/// NFR-1: the four lines are the whole contract. A rejection without JSON has its summary as its
+/// finding.
 #[test]
 fn the_four_lines_of_the_contract() {
     let rejects = "printf 'REVIEW_RESULT: changes_requested\\nFINDINGS_COUNT: 1\\nSEVERITY: high\\nSUMMARY: say fixed\\n'";
@@ -98,7 +100,7 @@ fn a_decision_in_brackets() {
     );
 }
 
-/// S0-26, S0-27: the self-review JSON; its issues get ids of ours.
+/// S0-26, S0-27: the self-review JSON; remand assigns ids to its issues.
 #[test]
 fn the_self_review_json() {
     let issue = r#"{"severity": "high", "category": "logic", "file": "work.txt", "lineStart": 1, "lineEnd": 1, "description": "say fixed"}"#;
@@ -125,7 +127,8 @@ fn our_own_json_form() {
     );
 }
 
-/// The reviewer answers in four lines to a finding that needs its word, and is asked for that once.
+/// The reviewer answers in four lines to a finding that needs an explicit judgment, and is asked
+/// for it once.
 #[track_caller]
 fn needs_a_word(fixer: &str, settled: &str) {
     let approves = format!(
@@ -250,7 +253,8 @@ fn an_approval_that_counts_blocking_findings_and_names_none_is_unclear() {
     play.is_escalated("asks for changes but names none");
 }
 
-/// A person's findings are for that person to judge: our review passes in four lines, and the change waits for them.
+/// A person's findings are for that person to judge: remand's review passes in four lines, and the
+/// change waits for the person.
 #[test]
 fn what_a_person_found_waits_for_that_person() {
     let play = PullPlay::new(&Script {
@@ -275,7 +279,8 @@ fn what_a_person_found_waits_for_that_person() {
     assert_eq!(play.play.state(), "approved");
 }
 
-/// GZ-14: where there is a plan, the reviewer is shown it and asked to compare; without one, the title stands in for it.
+/// GZ-14: if there is a plan, the reviewer gets it and is asked to compare; without one, the title
+/// is used instead.
 #[test]
 fn a_review_compares_with_the_plan() {
     let play = Play::without_change(&Script {
@@ -299,7 +304,7 @@ fn a_review_compares_with_the_plan() {
         "{prompt}"
     );
     assert!(
-        prompt.contains("hold the code against the plan above"),
+        prompt.contains("compare the code with the plan above"),
         "{prompt}"
     );
 

@@ -1,13 +1,14 @@
-//! Gates that are red, that make a mess, that hang, that are not there; in a checkout of remand's own and in the worktree.
+//! Gates that fail, leave files behind, hang, or do not exist; in a checkout of remand and in the
+//! worktree.
 
 use crate::support::play::{Play, Script};
 
-/// A project whose gate is the script `gate`.
+/// Creates a project whose gate is the script `gate`.
 fn gated(gate: &str, fixer: &str, tables: &str) -> Play {
     gated_with("", gate, fixer, tables)
 }
 
-/// The same, with other settings at the top.
+/// Like `gated`, with other top-level settings.
 fn gated_with(settings: &str, gate: &str, fixer: &str, tables: &str) -> Play {
     let play = Play::without_change(&Script {
         fixer,
@@ -144,7 +145,8 @@ fn dirties_the_worktree() {
     );
 }
 
-/// What a gate leaves in its checkout is gone before the next gate run, ignored or not, with its commits and branches.
+/// Files that a gate leaves in its checkout are deleted before the next gate run, ignored or not,
+/// with its commits and branches.
 #[test]
 fn leaves_files_that_a_later_gate_run_must_not_see() {
     let fixer = "cat >/dev/null\necho fixed >>work.txt\necho '*.local' >.gitignore\n";
@@ -194,7 +196,8 @@ fn sees_paths_and_refs_as_in_the_worktree() {
     assert_eq!(play.noted("refs"), format!("{head}\n{main}\n"));
 }
 
-/// What the set-up made stays as long as nobody changes it; then it runs again, in an empty checkout.
+/// The output of the set-up stays until someone changes it; then the set-up runs again, in an empty
+/// checkout.
 #[test]
 fn the_set_up_runs_once_and_again_when_its_product_was_changed() {
     let fixer = "cat >/dev/null\necho fixed >>work.txt\n";
@@ -256,7 +259,8 @@ fn a_set_up_that_changes_committed_files_holds() {
     assert_eq!(play.world.sqlite(results), "done,failed,done");
 }
 
-/// A project whose set-up does not take a lock file with "broken" in it, and nothing while `down` is there.
+/// Creates a project whose set-up rejects a lock file with "broken" in it, and fails while `down`
+/// exists.
 fn with_lock_file(settings: &str, fixer: &str) -> Play {
     let play = Play::without_change(&Script {
         fixer,
@@ -280,7 +284,7 @@ fn with_lock_file(settings: &str, fixer: &str) -> Play {
     play
 }
 
-/// Held with back-off before: the agent was not told, and nobody was asked.
+/// This used to be a hold with back-off: the agent was not informed, and nobody was asked.
 #[test]
 fn a_fix_that_breaks_the_set_up_goes_back_to_the_agent() {
     let play = with_lock_file(
@@ -323,7 +327,7 @@ fn a_fix_that_breaks_the_set_up_for_ever_is_for_a_person() {
     assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 2);
 }
 
-/// Without a network no lock file can be installed, and the agent can do nothing about that.
+/// Without a network no lock file can be installed, and the agent cannot change that.
 #[test]
 fn a_set_up_that_fails_without_the_fix_too_holds() {
     let play = with_lock_file(
@@ -339,7 +343,7 @@ fn a_set_up_that_fails_without_the_fix_too_holds() {
     assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 0);
 }
 
-/// The fix has nothing to do with it, so the set-up is not even tried without the fix.
+/// The fix is unrelated, so the set-up is not even tried without the fix.
 #[test]
 fn a_set_up_that_fails_although_the_fix_changed_none_of_its_files_holds() {
     let play = with_lock_file(
@@ -467,7 +471,7 @@ fn is_killed_by_somebody() {
     play.is_ready(1);
 }
 
-/// Each gate run has a checkout of its own: none waits for another one to end.
+/// Each gate run has its own checkout: none waits for another one to end.
 #[test]
 fn gates_of_two_changes_run_at_the_same_time() {
     let gate = "pwd >>\"$SEEN/began\"\nuntil [ \"$(wc -l <\"$SEEN/began\")\" -ge 2 ]; do sleep 0.02; done\n";
@@ -496,7 +500,8 @@ fn gates_of_two_changes_run_at_the_same_time() {
     );
 }
 
-/// A hold by a step of ours is tried twice more, and then a person is asked; whoever says `resume` is given three tries.
+/// A hold by a step of remand is retried twice, and then a person is asked; `resume` allows three
+/// more tries.
 #[test]
 fn the_same_hold_a_third_time_is_for_a_person() {
     let play = gated("kill -9 $$\n", FIXES_MORE, "");
@@ -535,7 +540,7 @@ fn no_gate_configured_is_no_gate() {
     assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 0);
 }
 
-/// Outputs of test runners and linters, and the line that names what failed in each.
+/// Outputs of test runners and linters, with the line that names the failure in each.
 const SUMMARIES: [(&str, &str); 11] = [
     ("cargo", "tests::adds"),
     ("jest", "sum › adds two numbers; sum › adds negatives"),
@@ -576,6 +581,6 @@ fn the_summary_of_a_red_gate_names_what_failed() {
     let gate = play.world.root().join("bin/gate");
     let expected = SUMMARIES.map(|(_, line)| format!("gate red: {}: {line}", gate.display()));
     assert_eq!(summaries.lines().collect::<Vec<_>>(), expected);
-    // The last one is what a person is told.
+    // The last one is reported to a person.
     assert!(play.answer().contains(SUMMARIES[10].1), "{}", play.answer());
 }

@@ -1,9 +1,9 @@
-//! Fixers that leave git in a state: half-done commits, other branches, locks, ruins.
+//! Fixers that leave git in a bad state: half-done commits, other branches, locks, broken files.
 
 use crate::support::play::{Play, Script};
 
-/// A fixer whose work can't be used: the reason is said, every byte is kept, the worktree is as before, and a retry
-/// with a better fixer ends well.
+/// Asserts the result of a fixer whose work is unusable: the reason is reported, every byte is
+/// kept, the worktree is as before, and a retry with a better fixer succeeds.
 #[track_caller]
 fn refused(fixer: &str, reason: &str, kept: &[(&str, &str)]) -> Play {
     let play = Play::new(&Script {
@@ -30,7 +30,7 @@ fn refused(fixer: &str, reason: &str, kept: &[(&str, &str)]) -> Play {
     play
 }
 
-/// A fixer whose ways are odd and whose work counts.
+/// Asserts that the work of a fixer counts, although it works in an unusual way.
 #[track_caller]
 fn accepted(fixer: &str) -> Play {
     let play = Play::new(&Script {
@@ -54,7 +54,8 @@ fn log_of(play: &Play) -> Vec<String> {
         .collect()
 }
 
-/// What was fixed, finding by finding. Texts of others are bounded, and neither git nor the forge acts on them.
+/// The commit message lists the fixes by finding. Texts of others are limited, and neither git nor
+/// the forge acts on them.
 #[test]
 fn the_commit_of_a_fix_says_what_was_fixed() {
     let reviewer = r#"
@@ -112,7 +113,7 @@ END
     );
 }
 
-/// Red gates send the agent back: its next commit is another part of the same fix.
+/// Failed gates send the agent back: its next commit is another part of the same fix.
 #[test]
 fn no_two_commits_have_the_same_subject() {
     let fixer = "cat >/dev/null\necho fixed >>work.txt\n";
@@ -315,7 +316,8 @@ fn leaves_a_lock_on_its_branch() {
         ..Script::default()
     });
     play.tick().ok();
-    // Nothing of the run is alive any more: a lock that it left on its own branch is nobody's.
+    // No process of the run is alive any more: a lock that it left on its own branch belongs to
+    // nobody.
     play.is_ready(1);
 }
 

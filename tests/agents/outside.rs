@@ -1,4 +1,4 @@
-//! What fixers reach for outside their worktree, and what they are given of the daemon's own.
+//! Access of fixers to things outside their worktree, and what they get from the daemon.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -52,7 +52,7 @@ fn writes_into_the_main_checkout_where_that_is_for_a_person() {
     play.retry_finishes();
 }
 
-/// What git could be made to start, if it read any of this.
+/// Commands that git could be made to start, if it read any of this.
 const PLANTS: &str = r#"cat >/dev/null
     echo fixed >>work.txt
     common=$(git rev-parse --path-format=absolute --git-common-dir)
@@ -76,7 +76,7 @@ const PLANTS: &str = r#"cat >/dev/null
     printf '* diff=planted merge=planted\n' >"$common/info/attributes"
     rm -f "$PROMPTS/marker""#;
 
-/// Looked at before the test calls git itself, which would start all of it.
+/// Checked before the test calls git itself, which would start all of it.
 #[test]
 fn plants_commands_in_the_shared_configuration() {
     let play = Play::new(&Script {
@@ -117,7 +117,8 @@ fn plants_commands_in_the_shared_configuration() {
     play.check();
 }
 
-/// Filters are part of what a file is (LFS), so those of the user's own settings run; one of the repository does not.
+/// Filters are part of a file's content (LFS), so those in the user's settings run; one in the
+/// repository does not.
 #[test]
 fn plants_a_filter() {
     let fixer = r#"cat >/dev/null
@@ -179,7 +180,7 @@ fn with_canaries(play: &Play) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Prints its environment's names and its open files.
+/// Prints the names of its environment and its open files.
 const LOOKS: &str =
     r#"env >"$PROMPTS/env.$REMAND_PHASE"; ls -l /proc/self/fd >"$PROMPTS/fd.$REMAND_PHASE""#;
 

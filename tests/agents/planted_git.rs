@@ -1,5 +1,6 @@
-//! Commands that an agent plants in git's configuration, and that our own git would start: with a sandbox they find
-//! neither the home nor the network, and nothing that they start lives on. SAFETY S7, S-rules on confinement.
+//! Commands that an agent plants in git's configuration and that remand's git would start: in a
+//! sandbox they reach neither the home directory nor the network, and no process that they start
+//! survives. SAFETY S7, S-rules on confinement.
 
 use std::fs;
 use std::net::TcpListener;
@@ -16,8 +17,8 @@ const CANARY: &str = "canary-of-the-forge";
 
 const BUBBLEWRAP: &str = "[sandbox]\nkind = \"bubblewrap\"\nread = [\"~/.gitconfig\"]\n";
 
-/// Tries to get out of the sandbox and reports what worked, then passes its input on as a filter does. The report is
-/// beside the script, which is in the repository that the agent can write.
+/// Tries to leave the sandbox and reports what worked, then passes its input on as a filter does.
+/// The report is next to the script, which is in the repository that the agent can write.
 fn escape(home: &Path, port: u16) -> String {
     format!(
         r#"#!/bin/bash
@@ -34,7 +35,7 @@ exec cat
     )
 }
 
-/// A forge's token in the home, a local server, and a script that tries to reach them.
+/// A forge's token in the home directory, a local server, and a script that tries to reach them.
 struct Trap {
     stage: PullPlay,
     port: u16,
@@ -120,7 +121,8 @@ impl Trap {
     }
 }
 
-/// The attack that was seen: a filter in the shared configuration, attached by `info/attributes`.
+/// An attack that was observed: a filter in the shared configuration, attached by
+/// `info/attributes`.
 const PLANTS_A_FILTER: &str = r#"cat >/dev/null
     common=$(git rev-parse --path-format=absolute --git-common-dir)
     git config filter.e.clean "$common/trap/escape"
@@ -149,7 +151,8 @@ fn a_filter_that_a_confined_agent_plants_does_not_run() {
     );
 }
 
-/// A filter of the user's own runs, since files would be damaged without it, and in the same confinement.
+/// A filter of the user runs, since files would be damaged without it, and with the same
+/// confinement.
 #[test]
 fn a_filter_of_the_user_s_own_runs_confined() {
     let fixer = "cat >/dev/null\necho fixed >>work.txt";

@@ -1,4 +1,4 @@
-//! Reviewers that edit, mumble, contradict themselves or say nothing.
+//! Reviewers that edit files, are unclear, contradict themselves or print nothing.
 
 use crate::support::play::{Play, Script};
 
@@ -12,7 +12,7 @@ fn play(reviewer: &str) -> Play {
     play
 }
 
-/// After an escalated review: with a reviewer that speaks clearly, `retry` ends the loop.
+/// Asserts that after an escalated review, `retry` with a clear reviewer ends the loop.
 #[track_caller]
 fn retry_finishes(play: &Play) {
     play.world.script(
@@ -242,7 +242,7 @@ fn is_not_there() {
     play.is_ready(0);
 }
 
-/// An approval that says nothing of a blocking finding is asked for it once, then a person is.
+/// An approval that does not mention a blocking finding is asked about it once, then a person is.
 #[test]
 fn passes_over_what_was_open() {
     let reviewer = "if [ -e \"$PROMPTS/over\" ]; then PASSES_OVER=1; fi\n: >\"$PROMPTS/over\"\n\

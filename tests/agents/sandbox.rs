@@ -1,4 +1,5 @@
-//! Agents and gates inside the sandbox: the loop works, and the home's tokens can't be read.
+//! Agents and gates inside the sandbox: the loop works, and tokens in the home directory are not
+//! readable.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +12,7 @@ const BUBBLEWRAP: &str = "[sandbox]\nkind = \"bubblewrap\"\nwrite = [\"~/.agent\
 
 const CANARY: &str = "canary-of-the-home";
 
-/// Tries what it must not, and writes down what came of it.
+/// Tries forbidden actions, and records the results.
 const TRIES: &str = r#"
 tries() {
     seen="$PROMPTS/$REMAND_PHASE"
@@ -43,7 +44,7 @@ git commit -q -m "a part of it" || exit 1
 echo fixed >>work.txt
 "#;
 
-/// A play whose agents are confined, or nothing where bubblewrap does not work.
+/// Creates a loop whose agents are confined; `None` if bubblewrap does not work here.
 fn confined(name: &str, script: &Script<'_>) -> Option<Play> {
     let trial = Command::new("bwrap")
         .args([
@@ -151,8 +152,8 @@ fn the_loop_works_and_no_agent_reads_the_tokens_of_the_home() {
     );
 }
 
-/// A gate runs code that an agent wrote: it must not reach the repository that is used with credentials, nor what checks
-/// the files that it was given. Its own git works.
+/// A gate runs code that an agent wrote: it must not reach the repository that is used with
+/// credentials, nor the files that verify its checkout. Its own git works.
 #[test]
 fn a_confined_gate_can_read_its_history_and_write_no_repository_of_remand() {
     let script = Script {

@@ -1,5 +1,6 @@
-//! What an agent, a reviewer or a gate can read of the remand that started it, which holds the user's tokens: nothing. Of the
-//! `gh` and the git that remand starts with them it can, as the same user, unless it runs in a sandbox.
+//! An agent, a reviewer or a gate can read nothing of the remand process that started it, which
+//! holds the user's tokens. It can read those of the `gh` and the git that remand starts with them,
+//! as the same user, unless it runs in a sandbox.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ use crate::support::{run, skip};
 const CANARY: &str = "canary-of-the-forge";
 const NOBODY: &str = "65534";
 
-/// Tries every `remand` that it descends from. Opening `mem` is what asks for leave; `maps` says where to read.
+/// Tries every `remand` among its ancestors. Opening `mem` requires permission; `maps` shows where
+/// to read.
 pub(crate) const LOOK: &str = r#"
 seen="$PROMPTS/$REMAND_PHASE"
 env >"$seen.env"
@@ -74,8 +76,9 @@ fn no_child_reads_the_memory_or_the_environment_of_the_remand_above_it() {
     }
 }
 
-/// remand as a user that is not root, and all of the play that user's: root may read everything, and a child of another
-/// user than its parent nothing, so neither would prove anything.
+/// Runs remand as a user that is not root and that owns all files of the test: root may read
+/// everything, and a child of another user than its parent nothing, so neither would prove
+/// anything.
 pub(crate) fn as_nobody(play: &Play) -> Option<Command> {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_remand"));
     if !rustix::process::getuid().is_root() {
@@ -99,7 +102,7 @@ pub(crate) fn as_nobody(play: &Play) -> Option<Command> {
         );
         return None;
     }
-    // Where everybody can reach it, whatever folder it was built in.
+    // At a path that everyone can reach, wherever it was built.
     let own = play.world.root().join("bin/remand");
     run(play.world.command("cp").arg(binary).arg(&own)).ok();
     run(play

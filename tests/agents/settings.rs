@@ -1,4 +1,5 @@
-//! What a branch may not decide: configuration and instructions of agents are the base's during a run.
+//! Settings that a branch must not control: during a run, configuration and instructions of agents
+//! are those of the base.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +13,7 @@ const NAMES: [&str; 4] = [
     "AGENTS.md",
 ];
 
-/// Prints all that it sees of its configuration, and edits it.
+/// Prints all its visible configuration, and edits it.
 const LOOKS: &str = r#"cat >/dev/null
     for name in CLAUDE.md .claude/settings.json .mcp.json AGENTS.md; do
         printf '%s: ' "$name"
@@ -20,7 +21,8 @@ const LOOKS: &str = r#"cat >/dev/null
     done >"$PROMPTS/$REMAND_PHASE.saw"
     git status --porcelain >"$PROMPTS/$REMAND_PHASE.status""#;
 
-/// The base has three of the four; the branch, made anew on it, has what `bring` writes.
+/// Creates a base with three of the four files; the branch, recreated on it, has those that `bring`
+/// writes.
 fn play(fixer: &str, bring: impl Fn(&Play)) -> Play {
     let reviewer = format!(
         "{LOOKS}\nif grep -q fixed work.txt; then says approved fine; else says changes_requested no \"$(finding work.txt 1 'say fixed')\"; fi"

@@ -7,7 +7,8 @@ use super::stage::{Stage, claude, fixes, is_review, reviews, verdict};
 use crate::support::model::{Model, says};
 use crate::support::{run, skip};
 
-/// It keeps its sessions in a folder of its own, which is there the next time; and the rest of the home is not.
+/// It keeps its sessions in its own directory, which is still there the next time; the rest of the
+/// home directory is not visible.
 #[test]
 fn inside_the_sandbox_claude_works_and_finds_its_session_again() {
     let name = "inside_the_sandbox_claude_works_and_finds_its_session_again";
@@ -33,7 +34,7 @@ fn inside_the_sandbox_claude_works_and_finds_its_session_again() {
     let model = Model::new(|asked| {
         match (
             is_review(asked),
-            asked.prompt.contains("You are\nasked once more"),
+            asked.prompt.contains("Please answer once more"),
         ) {
             (false, _) => fixes(asked),
             (true, true) => says(verdict(

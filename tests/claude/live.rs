@@ -1,4 +1,4 @@
-//! What claude is doing, and for how long, while it does it.
+//! Progress of claude while it works, with durations.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! Plays whose agents are the real claude.
+//! Test environments whose agents are the real claude.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::support::play::{Daemon, Play, Script};
 use crate::support::pull_play::PullPlay;
 use crate::support::{Output, World, run, skip, tool};
 
-/// The program, or the test is skipped by this name.
+/// Returns the program; if it is missing, the test is skipped under this name.
 pub(crate) fn claude(test: &str) -> Option<String> {
     let found = tool("claude/claude").map(|path| path.to_str().unwrap().to_owned());
     if found.is_none() {
@@ -25,7 +25,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// With more lines for the table of the agent, and for the top of the settings.
+    /// Creates the environment with more lines for the table of the agent, and for the top of the
+    /// settings.
     pub(crate) fn new(claude: &str, url: &str, agent: &str, settings: &str) -> Self {
         let play = Play::without_change(&Script::default());
         by_claude(&play.world, claude, agent, settings);
@@ -50,7 +51,7 @@ impl Stage {
         self.play.daemon_from(self.command(&["run"]))
     }
 
-    /// As if the hold were over; then all that is due.
+    /// Ends the hold; then does everything that is due.
     pub(crate) fn tick_later(&self) {
         self.play
             .world
@@ -59,7 +60,7 @@ impl Stage {
     }
 }
 
-/// remand with a login for claude, and with what no agent may have.
+/// Runs remand with a login for claude, and with variables that no agent may have.
 pub(crate) fn command(world: &World, url: &str, args: &[&str]) -> Command {
     let mut command = world.remand_command(args);
     command
@@ -69,14 +70,14 @@ pub(crate) fn command(world: &World, url: &str, args: &[&str]) -> Command {
     command
 }
 
-/// Puts claude in the place of the scripts.
+/// Replaces the scripts by claude.
 pub(crate) fn by_claude(world: &World, claude: &str, agent: &str, settings: &str) {
     let path = world.root().join("config/remand/config.toml");
     let text = std::fs::read_to_string(&path).unwrap();
     let text = text
         .replace("review_agent = \"reviewer\"\n", "")
         .replace("red_base = \"ignore\"\n", "");
-    // The settings may end with a table: what is for the top comes before.
+    // The settings may end with a table: top-level settings come before.
     let top = format!("agent = \"claude\"\nred_base = \"ignore\"\n{settings}");
     let text = text.replace("agent = \"fixer\"", &top);
     world.config(&format!(
@@ -85,7 +86,7 @@ pub(crate) fn by_claude(world: &World, claude: &str, agent: &str, settings: &str
     ));
 }
 
-/// On a pull request.
+/// Creates an environment with a pull request.
 pub(crate) fn pull_stage(claude: &str, agent: &str) -> PullPlay {
     let stage = PullPlay::unwatched(&Script::default());
     by_claude(&stage.play.world, claude, agent, "");
@@ -97,7 +98,8 @@ pub(crate) fn is_review(asked: &Asked) -> bool {
     asked.tools.iter().all(|tool| tool != "Edit")
 }
 
-/// A reviewer that looks at the diff and wants `work.txt` to say "fixed", and a fixer that makes it so.
+/// Script of a reviewer that reads the diff and wants `work.txt` to contain "fixed", and a fixer
+/// that writes it.
 pub(crate) fn reviews_and_fixes(asked: &Asked) -> Reply {
     if is_review(asked) {
         reviews(asked)
@@ -138,7 +140,7 @@ pub(crate) fn uses(name: &'static str, input: Value) -> Reply {
     Reply::Uses(vec![(name, input)])
 }
 
-/// The folder that claude says it works in.
+/// Returns the working directory that claude reports.
 pub(crate) fn folder(asked: &Asked) -> String {
     let (_, rest) = asked
         .everything
@@ -173,7 +175,7 @@ pub(crate) fn verdict(word: &str, findings: &[Value], previous: &[Value]) -> Str
     )
 }
 
-/// A model that reviews and fixes as it should.
+/// Creates a model that reviews and fixes correctly.
 pub(crate) fn good_model() -> Model {
     Model::new(reviews_and_fixes)
 }

@@ -1,4 +1,4 @@
-//! What goes wrong around claude: each ends in the class that it belongs to, and goes on from there.
+//! Failures around claude: each is classified correctly, and the loop continues from there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::stage::{Stage, claude, folder, is_review, reviews, reviews_and_fixes, uses};
 use crate::support::model::{Asked, Model, Reply, refuses, says};
 
-/// A model with trouble until it is mended.
+/// Creates a model that fails until the flag is set.
 fn troubled(trouble: fn(&Asked) -> Reply) -> (Model, Arc<AtomicBool>) {
     let mended = Arc::new(AtomicBool::new(false));
     let is_mended = Arc::clone(&mended);
@@ -22,7 +22,8 @@ fn troubled(trouble: fn(&Asked) -> Reply) -> (Model, Arc<AtomicBool>) {
     (model, mended)
 }
 
-/// Held for this reason; once it is mended the loop goes on, and nothing was spent on the trouble.
+/// Asserts that the change is held for this reason; once the failure is fixed the loop continues,
+/// and nothing was spent on it.
 #[track_caller]
 fn holds(test: &str, agent: &str, trouble: fn(&Asked) -> Reply, reason: &str) -> Option<Stage> {
     let claude = claude(test)?;
@@ -131,7 +132,7 @@ fn a_usage_limit_is_a_hold_until_it_is_over() {
         }
     });
     let stage = Stage::new(&claude, &model.url, "", "");
-    // Only who logs in with a subscription has such a limit.
+    // Only subscription logins have such a limit.
     let mut tick = stage.command(&["tick"]);
     tick.env_remove("ANTHROPIC_API_KEY")
         .env("CLAUDE_CODE_OAUTH_TOKEN", "token-of-the-test");
@@ -143,7 +144,7 @@ fn a_usage_limit_is_a_hold_until_it_is_over() {
         .sqlite("SELECT metadata ->> '$.until' FROM events WHERE event_type = 'held'");
     let until = stage.play.world.sqlite("SELECT held_until FROM changes");
     assert_eq!(told, until);
-    // No longer than a week, whatever it says: it may be over sooner.
+    // No longer than a week, whatever it reports: it may end sooner.
     let days = stage
         .play
         .world
@@ -318,7 +319,7 @@ fn a_tool_that_never_ends_meets_the_idle_limit() {
     stage.play.is_escalated("it said nothing for too long");
 }
 
-/// Not ours: it is run again, and counted.
+/// Not remand's failure: it is run again, and counted.
 #[test]
 fn a_claude_that_is_terminated_or_interrupted_is_lost_and_runs_again() {
     let Some(claude) = claude("a_claude_that_is_terminated_or_interrupted_is_lost_and_runs_again")

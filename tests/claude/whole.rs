@@ -34,7 +34,7 @@ fn the_real_claude_is_rejected_fixes_is_pushed_and_approved() {
     let reviews: Vec<Value> = stage.posted("POST", "/reviews");
     assert_eq!(reviews[0]["event"], "REQUEST_CHANGES");
     assert_eq!(reviews.last().unwrap()["event"], "COMMENT");
-    // Each in a session of its own that was known before it began, with what it used.
+    // Each in its own session, whose id was known before it started, with its usage.
     assert_eq!(
         play.count("runs WHERE length(session) = 36 AND model = 'claude-sonnet-4-5'"),
         3
@@ -94,7 +94,7 @@ fn the_real_claude_is_rejected_fixes_is_pushed_and_approved() {
     );
 }
 
-/// The one more question goes into the session that knows the diff already.
+/// The follow-up question is asked in the session that already knows the diff.
 #[test]
 fn an_unclear_review_is_asked_again_in_its_session_and_paid_once() {
     let Some(claude) = claude("an_unclear_review_is_asked_again_in_its_session_and_paid_once")
@@ -102,7 +102,7 @@ fn an_unclear_review_is_asked_again_in_its_session_and_paid_once() {
         return;
     };
     let model = Model::new(
-        |asked| match asked.prompt.contains("You are\nasked once more") {
+        |asked| match asked.prompt.contains("Please answer once more") {
             false => says("It looks fine to me."),
             true => says(verdict("approved", &[], &[])),
         },
@@ -138,7 +138,7 @@ fn a_session_that_is_gone_is_begun_afresh_once() {
         return;
     };
     let model = Model::new(
-        |asked| match asked.prompt.contains("You are\nasked once more") {
+        |asked| match asked.prompt.contains("Please answer once more") {
             false => says("It looks fine to me."),
             true => says(verdict("approved", &[], &[])),
         },
@@ -178,7 +178,7 @@ fn what_is_left_of_the_money_bounds_the_next_run() {
         return;
     };
     let model = Model::new(reviews_and_fixes);
-    // Two answers of the reviewer cost more than that, and the fixer is to be cut at its first.
+    // Two answers of the reviewer cost more than that, and the fixer must be cut at its first.
     let stage = Stage::new(
         &claude,
         &model.url,
@@ -198,7 +198,7 @@ fn what_is_left_of_the_money_bounds_the_next_run() {
     );
 }
 
-/// A reviewer that is claude, a fixer that is not, and the other way round.
+/// A reviewer that is claude with a fixer that is not, and the reverse.
 #[test]
 fn kinds_of_agents_work_on_one_change() {
     let Some(claude) = claude("kinds_of_agents_work_on_one_change") else {

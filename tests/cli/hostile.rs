@@ -1,10 +1,10 @@
-//! Text that others wrote comes out harmless from every command that shows it.
+//! Text by others is printed in a harmless form by every command that shows it.
 
 use super::{FIXER, Site};
 
 const HOSTILE: &str = "x\u{1b}[31mred\u{1b}]0;t\u{7}\u{1b}]8;;https://evil.example\u{1b}\\l\u{1b}]52;c;eA==\u{7}\u{9b}2J\u{9d}0;t\u{9c}\u{202e}rtl\u{2066}\u{200b}\u{2028}\u{e0041}\r\nerror: forged\u{8}\u{7f}";
 
-/// Newlines that remand writes itself are fine.
+/// Newlines that remand writes itself are allowed.
 #[track_caller]
 fn assert_harmless(text: &str, what: &str) {
     for c in text.chars() {

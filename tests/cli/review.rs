@@ -1,4 +1,4 @@
-//! `remand project` and `remand review`: how work gets in, and what is refused.
+//! `remand project` and `remand review`: how work is added, and what is refused.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ fn a_project_is_added_once_and_listed() {
     assert_eq!(listed[0]["project_id"], "site");
     assert_eq!(listed[0]["default_branch"], "main");
     assert_eq!(listed[0]["path"], path);
-    // How wide the path is depends on the machine.
+    // The width of the path depends on the machine.
     let table = world.plain(&world.remand(&["project", "list"]).ok().stdout);
     let words: Vec<&str> = table.split_whitespace().collect();
     assert_eq!(
@@ -406,7 +406,7 @@ fn a_head_with_a_verdict_is_not_reviewed_again_until_it_moves() {
     assert_eq!(site.state("c1"), "ready_for_human_review");
 }
 
-/// S1-49: whoever commits on a branch that was judged, nobody has to say so.
+/// S1-49: a commit by anyone on a branch that was already judged is detected without a command.
 #[test]
 fn a_commit_on_an_approved_branch_takes_the_approval_back() {
     let site = Site::with_agents(FIXER);
@@ -448,7 +448,7 @@ fn a_commit_on_an_approved_branch_takes_the_approval_back() {
     assert_eq!(site.world.sqlite("SELECT head FROM changes"), tip);
     site.remand(&["check"]).ok();
 
-    // What went into its base needs no review.
+    // Commits that were merged into its base need no review.
     site.remand(&["approve", "c1"]).ok();
     site.world.git(
         &site.repo,

@@ -86,7 +86,8 @@ fn the_path_of_a_broken_config_file_is_printed() {
     );
 }
 
-/// Every program that the settings name: agents, gates, set-up, the sandbox's wrapper, `gh`, and those of evaluators.
+/// Every program named in the settings: agents, gates, set-up, the sandbox's wrapper, `gh`, and
+/// those of evaluators.
 #[test]
 fn a_program_in_the_home_is_found() {
     let play = Play::without_change(&Script::default());

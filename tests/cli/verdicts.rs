@@ -1,4 +1,5 @@
-//! `remand read-review` on answers that must not be read as an approval, and on those that must stay one.
+//! `remand read-review` on answers that must not be read as an approval, and on those that must
+//! stay one.
 
 use serde_json::{Value, json};
 
@@ -253,8 +254,8 @@ fn text_in_html_that_quotes_is_not_the_reviewers_own() {
     all(&cases);
 }
 
-/// NFR-1, S0-26, S0-27, S1-49: an honest approval in each of the five forms.
-/// A guess at a form that is not known makes no finding, but no approval either.
+/// NFR-1, S0-26, S0-27, S1-49: an honest approval in each of the five forms. A guess at an unknown
+/// form makes no finding, but no approval either.
 #[test]
 fn a_line_that_reads_like_a_blocking_finding_keeps_a_review_from_being_an_approval() {
     all(&[
@@ -347,7 +348,7 @@ fn honest_approvals_stay_approved() {
     ]);
 }
 
-/// S0-26, S0-27: the verdicts of the self-review JSON, whose issues carry no ids.
+/// S0-26, S0-27: the verdicts of the self-review JSON, whose issues have no ids.
 #[test]
 fn the_verdicts_of_the_self_review_json() {
     let issue = |severity: &str| {

@@ -1,5 +1,5 @@
-//! SIGKILL at random moments, of the daemon, of shims and of agents, with several changes side by side; and of the
-//! daemon while a git of its own is at work.
+//! SIGKILL at random moments, of the daemon, of shims and of agents, with several concurrent
+//! changes; and of the daemon while a git that it started is running.
 
 use std::path::Path;
 use std::process::Child;
@@ -78,7 +78,7 @@ fn killed_at_random_moments_all_changes_come_to_their_ends() {
     while kills.all() < wanted {
         let waits = Duration::from_millis(u64::try_from(dice.below(300)).unwrap());
         if show.watch_for(&mut daemon, waits) == Some(Seen::AllEnded) {
-            // The stage is never empty: more work comes beside the daemon.
+            // There is always work: more arrives while the daemon runs.
             add_changes(&play, changes, changes + CHANGES);
             changes += CHANGES;
         }
@@ -158,15 +158,17 @@ pub(crate) fn is_shim(pid: i32) -> bool {
     command_of(pid).contains("__shim")
 }
 
-/// The agent itself. A child that it has forked looks the same until it has become another program, and one that is
-/// killed then is a `git add` or a `grep` that failed: the agent goes on and tells another story.
+/// Returns true for the agent itself.
+///
+/// A forked child looks the same until it has executed another program, and killing it then is a
+/// failed `git add` or `grep`: the agent continues with a different result.
 pub(crate) fn is_agent(pid: i32) -> bool {
     let command = command_of(pid);
     let is_script = command.contains("/bin/reviewer") || command.contains("/bin/fixer");
     is_script && parent_of(pid).is_some_and(is_shim)
 }
 
-/// Kills one process of a run that fits, as soon as there is one.
+/// Kills one matching process of a run, as soon as there is one.
 pub(crate) fn kill_one(play: &Play, dice: &mut Dice, fits: fn(i32) -> bool) -> usize {
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
@@ -192,7 +194,7 @@ pub(crate) fn kill_one(play: &Play, dice: &mut Dice, fits: fn(i32) -> bool) -> u
     0
 }
 
-/// One series of commits for each item, each once, in a clean worktree on its branch.
+/// Asserts one series of commits for each item, each once, in a clean worktree on its branch.
 fn whole(play: &Play, worktree: &Path, branch: &str, seed: u64) {
     let world = &play.world;
     assert_eq!(
@@ -250,7 +252,8 @@ fn whole(play: &Play, worktree: &Path, branch: &str, seed: u64) {
     assert_eq!(items.len(), 2, "seed {seed} {branch}: {items:?}");
 }
 
-/// A killed daemon leaves its git running: the next one must not begin beside it, nor trip over its locks.
+/// A killed daemon leaves its git running: the next one must not start while it runs, nor fail at
+/// its locks.
 #[test]
 fn a_daemon_killed_while_its_git_is_at_work_comes_to_the_same_end() {
     let undisturbed = stage();
@@ -269,7 +272,7 @@ fn a_daemon_killed_while_its_git_is_at_work_comes_to_the_same_end() {
     kill_in_each_git(stage, &steps, &expected);
 }
 
-/// One play for each step and fate.
+/// Runs one test for each step and kind of death.
 pub(crate) fn kill_in_each_git<S: Stage>(stage: fn() -> S, steps: &[&str], expected: &str) {
     let cases: Vec<(&str, Fate)> = steps
         .iter()
@@ -293,7 +296,7 @@ fn kill_in_git(stage: &impl Stage, step: &str, fate: Fate, expected: &str) {
     show.watch_until(&mut daemon, || slow.exists());
     kill(&mut daemon);
     if fate == Fate::Killed {
-        // As by the kernel when memory runs out: with its lock held, and nobody removes it.
+        // As the kernel does when memory runs out: with its lock held, and nobody removes it.
         let pid = std::fs::read_to_string(&slow)
             .unwrap()
             .trim()
@@ -323,7 +326,7 @@ fn kill(child: &mut Child) {
     child.wait().unwrap();
 }
 
-/// A git that, the first time that remand lets it do `step`, says so and takes its time.
+/// Installs a git that signals the first time remand lets it do `step`, and then takes its time.
 fn slow_git(play: &Play, step: &str) {
     let real = play
         .world
@@ -343,7 +346,7 @@ fn slow_git(play: &Play, step: &str) {
     );
 }
 
-/// What a git that is killed in the middle of this leaves behind.
+/// Leaves the files that a git killed in the middle of this leaves behind.
 fn leave_locks(play: &Play, step: &str) {
     let common = play.repo.join(".git");
     let own = common
@@ -363,7 +366,7 @@ fn leave_locks(play: &Play, step: &str) {
 }
 
 impl Show<'_> {
-    /// Watches for a while; nothing if nothing came of it.
+    /// Watches for a while; `None` if nothing happened.
     pub(crate) fn watch_for(&self, child: &mut Child, wait: Duration) -> Option<Seen> {
         let until = Instant::now() + wait.min(PATIENCE);
         while Instant::now() < until {
@@ -379,7 +382,7 @@ impl Show<'_> {
     }
 }
 
-/// Lost, good, lost again: that is never two in a row.
+/// Lost, good, lost again: never two in a row.
 #[test]
 fn a_run_that_ended_well_breaks_the_row_of_lost_ones() {
     let fixer = r#"

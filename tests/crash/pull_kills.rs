@@ -1,5 +1,6 @@
-//! SIGKILL at random moments, of the daemon, of shims, of agents, and of the git and gh that the daemon waits for, with
-//! several pull requests side by side; SIGTERM at random moments; and a daemon that dies while its gh is on the way.
+//! SIGKILL at random moments, of the daemon, of shims, of agents, and of the git and gh that the
+//! daemon waits for, with several concurrent pull requests; SIGTERM at random moments; and a daemon
+//! that dies while its gh is running.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use super::pull_scene::{OVERTAKEN, WHOLE};
 use super::pull_stage::PullStage;
 use super::stage::{Dice, Seen, Stage as _, command_of, end, is_long, parent_of};
 
-/// Pull requests that are open at once.
+/// Number of concurrently open pull requests.
 const OPEN: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +38,7 @@ fn killed_at_random_moments_every_pull_request_is_pushed_and_answered_once() {
     kill_at_random(&twentieths, if is_long() { 5_000 } else { 100 });
 }
 
-/// As by the kernel when memory runs out: it says nothing about the work.
+/// The same as a kill by the kernel when memory runs out: it says nothing about the work.
 #[test]
 fn a_git_or_a_gh_that_is_killed_is_no_more_than_a_delay() {
     kill_at_random(
@@ -72,7 +73,7 @@ fn kill_at_random(shares: &[(Victim, usize)], wanted: usize) {
     while kills.values().sum::<usize>() < wanted {
         let waits = Duration::from_millis(u64::try_from(dice.below(300)).unwrap());
         if show.watch_for(&mut daemon, waits) == Some(Seen::AllEnded) {
-            // The stage is never empty: more work comes beside the daemon.
+            // There is always work: more arrives while the daemon runs.
             add(&mut pulls);
         }
         let victim = victims[dice.below(victims.len())];
@@ -115,7 +116,7 @@ fn kill_at_random(shares: &[(Victim, usize)], wanted: usize) {
     );
 }
 
-/// Kills a process that the daemon waits for, as soon as there is one that fits.
+/// Kills a matching process that the daemon waits for, as soon as there is one.
 fn kill_child(daemon: &Child, dice: &mut Dice, fits: impl Fn(&str) -> bool) -> usize {
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
@@ -211,7 +212,7 @@ fn undisturbed() -> String {
     stage.outcome()
 }
 
-/// A killed daemon leaves its git running, also the one that speaks with the remote.
+/// A killed daemon leaves its git running, including one that talks to the remote.
 #[test]
 fn a_daemon_killed_while_its_git_moves_a_pull_request_comes_to_the_same_end() {
     kill_in_gits_of(behind, &["merge", "push"]);
@@ -225,7 +226,7 @@ fn kill_in_gits_of(stage: fn() -> PullStage, steps: &[&str]) {
     kill_in_each_git(stage, steps, &undisturbed.outcome());
 }
 
-/// A person has pushed, and the worktree has not got it yet.
+/// Creates a state in which a person has pushed, and the worktree does not have it yet.
 fn behind() -> PullStage {
     let stage = WHOLE.unwatched("");
     stage.play().world.git(
@@ -253,11 +254,12 @@ fn a_post_whose_end_could_not_be_written_is_found_by_the_same_daemon() {
     stage.check();
 }
 
-/// Its gh goes on without it, and posts. The next daemon looks, finds nothing yet, and must not post too.
+/// Its gh continues without it, and posts. The next daemon checks, finds nothing yet, and must not
+/// post too.
 #[test]
 fn a_daemon_that_dies_while_its_gh_is_on_the_way_posts_everything_once() {
     let expected = undisturbed();
-    // Reviews, notes, answers, and what is asked and taken back.
+    // Reviews, notes, replies, and review requests that are made and withdrawn.
     for (path, nth) in [
         ("/reviews", 1),
         ("/issues/", 1),
@@ -280,7 +282,7 @@ fn a_daemon_that_dies_while_its_gh_is_on_the_way_posts_everything_once() {
     }
 }
 
-/// A gh that takes its time before it writes to this path, the `nth` time; the file is there when it does.
+/// Installs a gh that delays its `nth` write to this path; returns a file that exists once it does.
 fn slow_gh(stage: &mut PullStage, path: &str, nth: usize) -> PathBuf {
     let world = &stage.play().world;
     let (slow, count) = (world.root().join("slow"), world.root().join("slow-count"));
@@ -304,7 +306,7 @@ fn slow_gh(stage: &mut PullStage, path: &str, nth: usize) -> PathBuf {
     slow
 }
 
-/// It is one of the first things that a daemon asks for.
+/// This is one of the first requests of a daemon.
 #[test]
 fn a_git_that_is_killed_while_it_says_its_version_keeps_no_daemon_from_starting() {
     let stage = WHOLE.stage();

@@ -1,4 +1,4 @@
-//! Two programs on one blackboard at once.
+//! Two concurrent programs on one blackboard.
 
 use super::pull_scene::WHOLE;
 use super::stage::{Seen, Stage as _, end, is_long};
@@ -22,7 +22,7 @@ fn a_daemon_with_ticks_beside_it_pushes_and_posts_everything_once() {
                 play.log()
             );
             let ended = end(tick);
-            // The last one may be told to end before it listens.
+            // The last one may be asked to end before it listens.
             assert!(
                 seen == Seen::AllEnded || ended.success(),
                 "{ended:?}\n{}",

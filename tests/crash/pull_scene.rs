@@ -1,15 +1,16 @@
-//! What is played on pull requests: the agents' parts, who do the same when they are run again, and the people's.
+//! Scenarios on pull requests: the agents, which do the same when they are run again, and the
+//! people.
 
 use crate::support::forge::{Forge, Review};
 
-/// Something that a person does on a pull request.
+/// Action of a person on a pull request.
 pub(crate) struct Act {
-    /// The cue: what is true of the row in `changes`, once nothing of it is open any more.
+    /// Condition on the row in `changes`, checked once the change has no open work.
     pub(super) when: &'static str,
     pub(super) does: fn(&Forge, i64),
 }
 
-/// What is played.
+/// Scenario.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pub(super) reviewer: &'static str,
@@ -17,7 +18,7 @@ pub(crate) struct Scene {
     pub(super) settings: &'static str,
     pub(super) worktree: Worktree,
     pub(super) acts: &'static [Act],
-    /// The state that the change ends in.
+    /// Final state of the change.
     pub(super) end: &'static str,
 }
 
@@ -27,7 +28,7 @@ pub(crate) enum Worktree {
     Own,
 }
 
-/// Rejected by us and fixed; then by a person, in two places, and fixed; approved, merged.
+/// Rejected by remand and fixed; then by a person, in two places, and fixed; approved, merged.
 pub(crate) const WHOLE: Scene = Scene {
     reviewer: r#"
 if grep -q first work.txt; then says approved "all is there"
@@ -64,7 +65,7 @@ echo done
     end: "merged",
 };
 
-/// In a worktree of remand's own, which is set up; a person pushes while the fix is made.
+/// In a worktree that remand created and set up; a person pushes while the fix is made.
 pub(crate) const OVERTAKEN: Scene = Scene {
     reviewer: r#"
 [ -e .ready ] || exit 9
@@ -85,7 +86,7 @@ echo done
     end: "ready_for_human_review",
 };
 
-/// The fix touches what none may: it is not pushed, and a person is asked.
+/// The fix touches a forbidden path: it is not pushed, and a person is asked.
 pub(crate) const FORBIDDEN: Scene = Scene {
     fixer: r#"
 cat >/dev/null
@@ -100,7 +101,7 @@ echo done
     ..WHOLE
 };
 
-/// A person takes our first fix back while the second is made.
+/// A person reverts the first fix while the second is made.
 pub(crate) const TAKEN_BACK: Scene = Scene {
     reviewer: r#"
 if grep -q second work.txt; then says approved "all is there"

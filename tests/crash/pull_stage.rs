@@ -1,5 +1,5 @@
-//! The stage for scenes with pull requests. People do their parts when they find their cue on the blackboard; whoever
-//! pushes is in the remote's own log of its branches.
+//! Environment for scenarios with pull requests. People act when their condition holds on the
+//! blackboard; pushes are read from the remote's own log of its branches.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,18 +13,18 @@ use super::stage::{ALONE, Show, Stage, check, number, without_numbers};
 use crate::support::play::{Play, Script};
 use crate::support::pull_play::{PullPlay, REPO};
 
-/// A scene on its stage.
+/// Running scenario.
 pub(crate) struct PullStage {
     pub(crate) pull: PullPlay,
     pub(crate) scene: Scene,
-    /// How many acts each pull request has seen.
+    /// Number of completed actions for each pull request.
     acted: RefCell<BTreeMap<i64, usize>>,
-    /// What leads the program to another forge than the stand-in's command.
+    /// Variables that direct the program to another forge than the fake's command.
     variables: Vec<(&'static str, String)>,
 }
 
 impl Scene {
-    /// The stage with the pull request watched as c1.
+    /// Creates the environment with the pull request watched as c1.
     pub(crate) fn stage(self) -> PullStage {
         let stage = self.unwatched("max_lost_runs = 50\n");
         stage.pull.watch();
@@ -52,7 +52,8 @@ impl Scene {
             &pull.remote,
             &["update-ref", "refs/heads/feature", "refs/hidden/start"],
         );
-        // The play begins here. Not by a hook, which is not run when the one who pushes is gone.
+        // The scenario starts here. Not by a hook, which is not run when the pushing process is
+        // gone.
         std::fs::write(pull.remote.join("logs/refs/heads/feature"), "").unwrap();
         if self.worktree == Worktree::Own {
             world.git(
@@ -73,7 +74,7 @@ impl Scene {
 }
 
 impl PullStage {
-    /// Another pull request of the same kind, watched; its branch has this name.
+    /// Adds another watched pull request of the same kind, with this branch name.
     pub(crate) fn add(&self, branch: &str) {
         let PullPlay { play, forge, .. } = &self.pull;
         let worktree = play.world.worktree(&play.repo, branch);
@@ -85,7 +86,7 @@ impl PullStage {
             .ok();
     }
 
-    /// The program gets to the forge by the real `gh` from now on.
+    /// Makes the program reach the forge through the real `gh` from now on.
     pub(crate) fn by_gh(&mut self, gh: &str, variables: Vec<(&'static str, String)>) {
         let file = self.play().world.root().join("config/remand/config.toml");
         let ours = Value::from(self.pull.forge.gh_argv()).to_string();
@@ -99,7 +100,8 @@ impl PullStage {
         self.variables = variables;
     }
 
-    /// Whoever has his cue does his part. Over when all have, and nothing is left to do.
+    /// Lets all people act whose condition holds. Returns true when all have, and nothing is left
+    /// to do.
     fn is_over(&self, board: &Connection) -> bool {
         let mut acted = self.acted.borrow_mut();
         let mut anybody = false;
@@ -123,7 +125,7 @@ impl PullStage {
         ended.len() == all && ended.iter().all(is_done)
     }
 
-    /// One push for each fix, of what was written down before, from where it was written down.
+    /// Asserts one push for each fix, of the recorded commit, from the recorded head.
     fn check_pushes(&self) {
         let mut found = self.pushes();
         let written = self.play().world.sqlite(
@@ -153,7 +155,8 @@ impl PullStage {
         );
     }
 
-    /// `from to branch` of each push that moved a branch, as the remote wrote it down with the move itself.
+    /// Returns `from to branch` of each push that moved a branch, as the remote logged it with the
+    /// move.
     fn pushes(&self) -> Vec<String> {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(self.pull.remote.join("logs/refs/heads"))
@@ -164,7 +167,7 @@ impl PullStage {
             let branch = file.file_name().unwrap().to_str().unwrap();
             for line in std::fs::read_to_string(&file).unwrap().lines() {
                 let (who, does) = line.split_once('\t').unwrap_or((line, ""));
-                // Branches that the test itself made begin at nothing.
+                // Branches created by the test itself start at nothing.
                 if does == "push" && !line.starts_with("00000000") {
                     let ends: Vec<&str> = who.split(' ').take(2).collect();
                     found.push(format!("{} refs/heads/{branch}", ends.join(" ")));
@@ -174,7 +177,7 @@ impl PullStage {
         found
     }
 
-    /// Everything that we posted is there once, and nothing of ours besides.
+    /// Asserts that everything that remand posted is there once, and nothing else by remand.
     fn check_posts(&self) {
         let markers = self.play().world.sqlite(
             "SELECT pr_number, key, kind, marker, result FROM intents JOIN changes USING (change_id) WHERE marker IS NOT NULL",
@@ -232,14 +235,14 @@ impl PullStage {
             .sqlite("SELECT key, result, tries, trouble FROM intents")
     }
 
-    /// All that is said on the first pull request, without what differs from play to play.
+    /// Returns all text on the first pull request, without parts that differ from run to run.
     fn said(&self) -> String {
         let forge = &self.pull.forge;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let words = |said: &Value| {
             let body = text(&said["body"]);
             let body = body.split("<!-- remand:").next().unwrap().trim().to_owned();
-            // What it says that a person is to do depends on where the program noticed.
+            // The suggested action depends on where the program noticed.
             if body.starts_with("**remand** needs a person") {
                 return body.lines().next().unwrap().to_owned();
             }
@@ -254,7 +257,7 @@ impl PullStage {
         };
         let mut lines = Vec::new();
         for review in forge.reviews(1) {
-            // An objection that comes late, when we have none any more, is only a comment.
+            // A late objection, when remand has none any more, is only a comment.
             let state = text(&review["state"]).replace("DISMISSED", "COMMENTED");
             lines.push(format!(
                 "{} {state}: {}",
@@ -302,7 +305,7 @@ impl Stage for PullStage {
 
     fn outcome(&self) -> String {
         let world = &self.play().world;
-        // What is said may be said in another order, and a try that was cut leaves its traces.
+        // Messages may be in another order, and an interrupted attempt leaves traces.
         let events = world.sqlite(
             "SELECT event_type || ': ' || summary FROM events
              WHERE event_type NOT IN ('run_started', 'run_finished', 'run_lost', 'work_claimed', 'setup_run', 'gate_failed', 'held',
@@ -320,7 +323,8 @@ impl Stage for PullStage {
             world.sqlite("SELECT rejection_id, state, item_id FROM rejections ORDER BY rejection_id"),
             world.sqlite("SELECT review_id, item_id, cycle, verdict, summary FROM reviews ORDER BY review_id"),
             world.sqlite("SELECT finding_id, severity, outcome, text, first_review, last_review FROM findings ORDER BY 1"),
-            // A push that found the branch moved is only there if the agent did not have to run again.
+            // A push that found the branch moved is only there if the agent did not have to run
+            // again.
             world.sqlite(
                 "SELECT CASE WHEN key LIKE 'note:escalated:%' THEN 'note:escalated' ELSE key END, kind,
                      CASE WHEN kind = 'review' AND result IN ('comment', 'dismissed') THEN 'no objection' ELSE result END,
@@ -380,7 +384,7 @@ impl Stage for PullStage {
             }
             assert_eq!(world.git(&worktree, &["status", "--porcelain"]), "");
             if self.scene.end == "escalated" {
-                // Nothing is there that the remote has not got.
+                // There is nothing that the remote does not have.
                 world.git(
                     &self.pull.remote,
                     &["merge-base", "--is-ancestor", &head, branch],
@@ -398,7 +402,7 @@ fn has(said: &Value, marker: &str) -> bool {
         .is_some_and(|body| body.contains(&format!("<!-- remand:{marker}")))
 }
 
-/// The pull requests of changes for which this is so and of which nothing is open.
+/// Returns the pull requests of changes that match this condition and have no open work.
 fn quiet(board: &Connection, when: &str) -> Vec<i64> {
     let sql = format!(
         "SELECT pr_number FROM changes c WHERE {when}

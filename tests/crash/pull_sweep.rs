@@ -1,5 +1,5 @@
-//! Every named line that a pull request crosses: the program dies there once, is started again, and remote and forge are
-//! as if it had not.
+//! Every named line that a pull request crosses: the program dies there once, is started again, and
+//! the remote and the forge are as if it had not.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::stage::{Stage as _, is_long};
 use super::sweep::{Undisturbed, apart};
 use crate::support::pull_play::REPO;
 
-/// Deaths in one play of the short test.
+/// Deaths per run of the short test.
 const DEATHS: usize = 12;
 
 fn whole() -> PullStage {
@@ -81,7 +81,7 @@ fn a_daemon_that_dies_at_any_line_pushes_and_posts_everything_once() {
     sweep(whole, &["run"], 1, &crossed);
 }
 
-/// Logged in as the author of the pull request.
+/// Creates a scenario in which remand is logged in as the author of the pull request.
 fn by_us() -> PullStage {
     let stage = WHOLE.unwatched("max_lost_runs = 50\n");
     stage.pull.forge.log_in("carol");

@@ -1,4 +1,4 @@
-//! The whole loop by the real `gh`, which speaks to the stand-in for GitHub as to a server.
+//! The whole loop with the real `gh`, which talks to the fake GitHub as a server.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ fn a_daemon_that_is_killed_by_the_real_gh_s_side_posts_everything_once() {
     for gh in installed() {
         let (stage, server) = stage(&gh);
         let show = stage.show();
-        // Once at the first thing that it posts, once after it has pushed.
+        // Once at the first post, once after the push.
         for cue in [
             "SELECT count(*) FROM intents WHERE claimed_by IS NOT NULL",
             PUSHED,

@@ -1,6 +1,8 @@
-//! What is played: a change that is rejected, fixed with a red gate on the way, rejected again, fixed and approved, by
-//! agents that commit a part themselves, touch what they must not, and answer unclearly once. All that they do depends
-//! on what they find and are told, so that a run that is done again does the same.
+//! The scenario: a change that is rejected, fixed with one failed gate, rejected again, fixed and
+//! approved, by agents that commit a part themselves, touch forbidden files, and answer unclearly
+//! once.
+//!
+//! Their actions depend only on the files and the prompt, so that a repeated run does the same.
 
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,8 +12,8 @@ use rusqlite::Connection;
 
 use crate::support::play::{Play, Script};
 
-/// Nobody else may be at work in the worktree: who meets another leaves a word. The status is asked for, since a lock
-/// that is killed while it is taken fails too.
+/// Detects another agent in the worktree and records it. The status is checked, since a lock whose
+/// process is killed while taking it fails too.
 pub(crate) const ALONE: &str = r#"
 if command -v flock >/dev/null; then
     exec 9>"$PROMPTS/../alone.$REMAND_CHANGE"
@@ -33,7 +35,7 @@ if ! grep -q half work.txt; then
     says changes_requested "half of it is missing" "$(finding work.txt 1 'half is missing')"
 elif grep -q second work.txt; then
     says approved "all is there"
-elif grep -q 'asked once more' "$PROMPTS/$REMAND_ITEM.$REMAND_PHASE.$REMAND_CYCLE.prompt"; then
+elif grep -q 'answer once more' "$PROMPTS/$REMAND_ITEM.$REMAND_PHASE.$REMAND_CYCLE.prompt"; then
     says changes_requested "the second is missing" "$(finding part.txt 1 'a second part is missing')"
 else
     echo "Hm. I would have to think about it."
@@ -60,11 +62,11 @@ fi
 echo done
 "#;
 
-/// How long anything may take before it counts as stuck. A lock that a killed git left is waited for for a minute, and there
-/// may be several of them.
+/// Time after which anything counts as stuck. A lock left by a killed git is waited for for a
+/// minute, and there may be several of them.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The stage, with the change c1 waiting for its review.
+/// Creates the environment, with the change c1 waiting for its review.
 pub(crate) fn stage() -> Play {
     let play = Play::without_change(&Script {
         reviewer: &format!("{ALONE}{INSTRUCTED}{REVIEWER}"),
@@ -80,7 +82,8 @@ pub(crate) fn stage() -> Play {
     play
 }
 
-/// Instructions for agents in the base, and others on the branch: they are swapped for each run.
+/// Adds instructions for agents to the base, and others to the branch: they are swapped for each
+/// run.
 pub(crate) fn with_configuration(play: &Play, worktree: &Path) {
     if !play.repo.join("CLAUDE.md").exists() {
         play.world
@@ -93,7 +96,7 @@ pub(crate) fn with_configuration(play: &Play, worktree: &Path) {
         .commit(worktree, "CLAUDE.md", "branch\n", "other instructions");
 }
 
-/// All that must be the same however often the program died on the way.
+/// Returns everything that must be the same however often the program died.
 pub(crate) fn outcome(play: &Play) -> String {
     let (world, tree) = (&play.world, &play.worktree);
     let events = world.sqlite(
@@ -123,12 +126,12 @@ pub(crate) fn outcome(play: &Play) -> String {
 fn without_runs(text: &str) -> String {
     let text = without_numbers('r', text);
     let mut lines: Vec<&str> = text.lines().collect();
-    // What the lost run had touched is told of it too.
+    // The files that the lost run had touched are reported for it too.
     lines.dedup_by(|second, first| second == first && first.starts_with("edits_undone"));
     lines.join("\n")
 }
 
-/// A run that was done again has another number, and so has what was said when more was said before it.
+/// Removes numbers: a repeated run has another number, and so have events after additional ones.
 pub(crate) fn without_numbers(kind: char, text: &str) -> String {
     let is_id = |word: &str| {
         word.strip_prefix(kind)
@@ -146,7 +149,7 @@ pub(crate) fn without_numbers(kind: char, text: &str) -> String {
     text.split_inclusive(ends).map(word).collect()
 }
 
-/// The blackboard is whole, nobody is alive, nobody met anybody.
+/// Asserts that the blackboard is consistent, no process is alive, and no two agents met.
 pub(crate) fn check(play: &Play) {
     play.check();
     let overlaps = std::fs::read_to_string(play.world.root().join("overlaps")).unwrap_or_default();
@@ -158,11 +161,11 @@ pub(crate) fn check(play: &Play) {
     );
 }
 
-/// What is played, and what must come of it however often the program dies on the way.
+/// Scenario, and the result that it must have however often the program dies.
 pub(crate) trait Stage: Sized {
     fn play(&self) -> &Play;
 
-    /// The state that its changes end in.
+    /// Final state of its changes.
     fn end(&self) -> &'static str;
 
     fn show(&self) -> Show<'_> {
@@ -192,16 +195,16 @@ impl Stage for Play {
     }
 }
 
-/// The program on a stage, as often as it has to be started.
+/// The program in an environment, started as often as necessary.
 pub(crate) struct Show<'a> {
     pub(crate) play: &'a Play,
     board: Connection,
-    /// Asked again and again, and so the place for people who have a part in it.
+    /// Called repeatedly, so people act in it too.
     is_over: Box<dyn Fn(&Connection) -> bool + 'a>,
     variables: Vec<(&'static str, String)>,
 }
 
-/// Why somebody stopped waiting for the program.
+/// Reason why waiting for the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// All changes have ended; the program may be running.
@@ -216,7 +219,7 @@ impl<'a> Show<'a> {
         Self::until(play, move |board| number(board, sql) == 0)
     }
 
-    /// One that is over when this says so.
+    /// Creates one that ends when this returns true.
     pub(crate) fn until(play: &'a Play, is_over: impl Fn(&Connection) -> bool + 'a) -> Self {
         let board = Connection::open(play.world.db()).unwrap();
         board.busy_timeout(Duration::from_secs(10)).unwrap();
@@ -228,7 +231,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// The program has these in its environment, too.
+    /// Adds variables to the environment of the program.
     pub(crate) fn with(self, variables: Vec<(&'static str, String)>) -> Self {
         Self { variables, ..self }
     }
@@ -260,7 +263,7 @@ impl<'a> Show<'a> {
         self.watch_until(child, || false)
     }
 
-    /// Until all has ended, the program is gone, or something else is so.
+    /// Watches until all changes have ended, the program is gone, or a condition holds.
     pub(crate) fn watch_until(&self, child: &mut Child, enough: impl Fn() -> bool) -> Seen {
         let begun = Instant::now();
         loop {
@@ -282,7 +285,7 @@ impl<'a> Show<'a> {
         }
     }
 
-    /// Starts it (`run`, or `tick` again and again) until all changes have ended, and ends it.
+    /// Starts it (`run`, or `tick` repeatedly) until all changes have ended, and stops it.
     pub(crate) fn to_the_end(&self, args: &[&str]) {
         let begun = Instant::now();
         while !self.all_ended() {
@@ -310,7 +313,7 @@ pub(crate) fn number(board: &Connection, sql: &str) -> i64 {
         .unwrap()
 }
 
-/// Its words; nothing if it is gone.
+/// Returns its command line; empty if it is gone.
 pub(crate) fn command_of(pid: i32) -> String {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&command).replace('\0', " ")
@@ -318,7 +321,7 @@ pub(crate) fn command_of(pid: i32) -> String {
 
 pub(crate) fn parent_of(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // `pid (name) state parent`, and the name may have anything in it.
+    // `pid (name) state parent`, and the name may contain anything.
     stat.rsplit(')')
         .next()?
         .split_whitespace()
@@ -327,7 +330,7 @@ pub(crate) fn parent_of(pid: i32) -> Option<i32> {
         .ok()
 }
 
-/// SIGTERM, and waits.
+/// Sends SIGTERM, and waits.
 pub(crate) fn end(mut child: Child) -> ExitStatus {
     let pid = rustix::process::Pid::from_child(&child);
     // It may have ended by itself (`tick`).
@@ -339,7 +342,7 @@ pub(crate) fn is_long() -> bool {
     std::env::var_os("REMAND_LONG").is_some_and(|value| !value.is_empty())
 }
 
-/// Random enough to choose with, and the same for the same seed.
+/// Pseudo-random numbers, the same for the same seed.
 pub(crate) struct Dice(u64);
 
 impl Dice {

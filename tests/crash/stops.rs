@@ -1,4 +1,4 @@
-//! Stopped in good order, held up, and told twice.
+//! Orderly stops, stops with delays, and repeated stops.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, ExitStatus};
@@ -33,7 +33,8 @@ fn stopped_at_random_moments_it_goes_on_where_it_was() {
                 "{status:?}\n{}",
                 play.log()
             );
-            // The stage's grace is one second for agents at work and one for what does not end.
+            // The grace period here is one second for agents at work and one for those that do not
+            // end.
             assert!(
                 told.elapsed() < Duration::from_secs(7),
                 "{:?} to stop",
@@ -78,7 +79,7 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// How it ended, if it does.
+/// Returns how it ended, if it does.
 fn wait(child: &mut Child) -> Option<ExitStatus> {
     let until = Instant::now() + Duration::from_secs(20);
     while Instant::now() < until {
@@ -90,7 +91,8 @@ fn wait(child: &mut Child) -> Option<ExitStatus> {
     None
 }
 
-/// Between the look whether to stop and the wait for what comes next there was a moment in which a stop was missed.
+/// Between the check for a stop and the wait for the next event there was a moment in which a stop
+/// was missed.
 #[test]
 fn a_stop_that_comes_while_it_looks_around_is_not_missed() {
     let play = Play::without_change(&Script::default());
@@ -102,7 +104,7 @@ fn a_stop_that_comes_while_it_looks_around_is_not_missed() {
         let until =
             Instant::now() + Duration::from_micros(u64::try_from(dice.below(20_000)).unwrap());
         while Instant::now() < until {
-            // Not there yet, or full of calls: then it has enough to look at.
+            // Not there yet, or full of calls: then it has enough to process.
             caller.send_to(&[], &socket).ok();
             std::thread::sleep(Duration::from_micros(500));
         }
@@ -210,7 +212,7 @@ fn a_crash_on_one_blackboard_ends_nobody_on_another() {
         with_slow_fixer("[limits]\ngrace_s = 1\n"),
     ];
     let shows = [Show::new(&plays[0]), Show::new(&plays[1])];
-    // The second one's run begins later and has the same id.
+    // The second one's run starts later and has the same id.
     let [mut dies, mut lives] = [0, 1].map(|at| {
         let mut daemon = shows[at].start(plays[at].world.remand_command(&["run"]));
         shows[at].watch_until(&mut daemon, || shows[at].number(FIX_RUNS) == 1);

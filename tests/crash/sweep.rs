@@ -1,4 +1,4 @@
-//! Every named line: the program dies there once, is started again, and the end is the same.
+//! Every named line: the program dies there once, is started again, and the result is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::stage::{Dice, PATIENCE, Seen, Stage, end, is_long, stage};
 use crate::support::play::Play;
 
-/// Worlds that are played side by side.
+/// Number of concurrent environments.
 const SIDE_BY_SIDE: usize = 4;
 
 #[test]
@@ -44,8 +44,8 @@ fn a_tick_that_dies_and_is_started_again_comes_to_the_same_end() {
     );
 }
 
-/// The second death is counted over the first life too, so that most pairs come about: where a line was crossed
-/// before the first death, its next crossing is in the recovery.
+/// The second death is counted over the first life too, so that most pairs occur: if a line was
+/// crossed before the first death, its next crossing is in the recovery.
 #[test]
 fn a_daemon_that_dies_again_while_it_recovers_comes_to_the_same_end() {
     let undisturbed = Undisturbed::play(stage, &["run"]);
@@ -55,10 +55,10 @@ fn a_daemon_that_dies_again_while_it_recovers_comes_to_the_same_end() {
     );
 }
 
-/// Deaths in one play of the short test. They are far apart, so each is recovered from before the next.
+/// Deaths per run of the short test. They are far apart, so each is recovered from before the next.
 pub(crate) const DEATHS: usize = 8;
 
-/// Plays of up to `deaths` points each, as far apart as the points allow; they are in the order of their crossing.
+/// Groups up to `deaths` points per run, as far apart as possible, in the order of their crossing.
 pub(crate) fn apart(points: &[String], deaths: usize) -> Vec<Vec<String>> {
     let plays = points.len().div_ceil(deaths);
     (0..plays)
@@ -66,7 +66,7 @@ pub(crate) fn apart(points: &[String], deaths: usize) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// What comes of a play in which nobody dies, and the lines that it crossed, in their order.
+/// Result of a run without deaths, and the lines that it crossed, in order.
 pub(crate) struct Undisturbed<S> {
     stage: fn() -> S,
     outcome: String,
@@ -113,9 +113,9 @@ impl<S: Stage> Undisturbed<S> {
         }
     }
 
-    /// Two deaths of one play, the second near the place of the first.
+    /// Returns pairs of deaths in one run, the second near the place of the first.
     pub(crate) fn pairs(&self, seed: u64, count: usize) -> Vec<Vec<String>> {
-        // A shim that dies leaves its daemon alive: only the daemon's own lines begin a recovery.
+        // A shim that dies leaves its daemon alive: only the daemon's own lines start a recovery.
         let own: Vec<&String> = self
             .crossings
             .iter()
@@ -124,7 +124,7 @@ impl<S: Stage> Undisturbed<S> {
         let mut dice = Dice::new(seed);
         let mut pair = || {
             let first = dice.below(own.len());
-            // What a recovery crosses is mostly what was crossed around the place where it died.
+            // A recovery mostly crosses the lines around the place of the death.
             let second = (first.saturating_sub(20) + dice.below(40)).min(own.len() - 1);
             let before = |at: usize| own[..first].iter().filter(|name| **name == own[at]).count();
             let passed = before(second) + usize::from(own[first] == own[second]);
@@ -136,7 +136,8 @@ impl<S: Stage> Undisturbed<S> {
         (0..count).map(|_| pair()).collect()
     }
 
-    /// Every crossing, or, where there are too many for a short test, the first, the second and the last of each name.
+    /// Returns every crossing or, if there are too many for a short test, the first, the second and
+    /// the last of each name.
     pub(crate) fn points(&self) -> Vec<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         self.crossings
@@ -155,7 +156,7 @@ impl<S: Stage> Undisturbed<S> {
         points
     }
 
-    /// Plays once for each list of points: dies at each of them, and must come to the same end.
+    /// Runs once for each list of points: dies at each of them, and must have the same result.
     pub(crate) fn sweep(&self, args: &[&str], plays: &[Vec<String>]) {
         let begun = Instant::now();
         let (next, died, wrong) = (
@@ -193,7 +194,7 @@ impl<S: Stage> Undisturbed<S> {
         );
     }
 
-    /// Returns how many deaths there were: not every crossing comes about in every play.
+    /// Returns the number of deaths: not every crossing occurs in every run.
     fn compare(&self, args: &[&str], points: &[String]) -> usize {
         let found = (self.stage)();
         let (play, show) = (found.play(), found.show());
@@ -243,7 +244,7 @@ fn told(play: &Play, points: &[String]) -> String {
     )
 }
 
-/// As `src/failpoint.rs` names them.
+/// Returns the file as named by `src/failpoint.rs`.
 fn died_file(once: &Path, number: usize) -> PathBuf {
     if number == 0 {
         once.to_owned()

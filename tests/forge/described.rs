@@ -1,4 +1,4 @@
-//! Every answer is as GitHub's own description of its API says (`@octokit/openapi`).
+//! Every response matches GitHub's own description of its API (`@octokit/openapi`).
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use super::model::Stage;
 use crate::support::forge::Review;
 use crate::support::{feed, skip, tool};
 
-/// A request over the socket: status and body.
+/// Sends a request over the socket; returns status and body.
 fn ask(socket: &Path, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
     let body = body.map(Value::to_string).unwrap_or_default();
     let mut stream = UnixStream::connect(socket).unwrap();
@@ -21,7 +21,7 @@ fn ask(socket: &Path, method: &str, path: &str, body: Option<&Value>) -> (u16, V
     stream.read_to_string(&mut text).unwrap();
     let (head, rest) = text.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    // The stand-in sends a body as one chunk.
+    // The fake sends a body as one chunk.
     let body = rest.lines().nth(1).unwrap_or("null");
     (
         status,
@@ -179,7 +179,7 @@ fn forge_answers_match_githubs_own_description() {
     assert!(server.stop().success());
 }
 
-/// The path as the description has it, where a case has put something of its own.
+/// Returns the path as in the description, without the values of a case.
 fn described(shape: &str) -> String {
     let shape = shape.split('?').next().unwrap_or_default();
     let shape = shape

@@ -1,11 +1,12 @@
-//! What it knows and what it refuses, through `remand __gh`.
+//! Known and refused requests, through `remand __gh`.
 
 use serde_json::{Value, json};
 
 use crate::support::forge::{Forge, Review};
 use crate::support::{Output, World, feed};
 
-/// A world with a bare repository that has the branches `main` and `feature`, and a forge with a pull request of it.
+/// An environment with a bare repository that has the branches `main` and `feature`, and a forge
+/// with a pull request of it.
 pub(super) struct Stage {
     pub(super) world: World,
     pub(super) forge: Forge,
@@ -13,7 +14,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// The pull request is of `bob`; `ada`, who owns the repository, is logged in.
+    /// Creates it: the pull request is by `bob`; `ada`, who owns the repository, is logged in.
     pub(super) fn new() -> Self {
         let world = World::new();
         let work = world.repo("engine");
@@ -54,7 +55,7 @@ impl Stage {
         )
     }
 
-    /// Another branch of `main`, with a file of its own.
+    /// Creates another branch from `main`, with its own file.
     pub(super) fn branch(&self, name: &str) {
         self.world
             .git(&self.work, &["checkout", "-q", "-b", name, "main"]);
@@ -64,7 +65,7 @@ impl Stage {
         self.world.git(&self.work, &["checkout", "-q", "feature"]);
     }
 
-    /// Another commit on the branch; its id comes back.
+    /// Adds a commit to the branch; returns its id.
     pub(super) fn push(&self, text: &str) -> String {
         let sha = self.world.commit(&self.work, "work.txt", text, "more work");
         self.world

@@ -1,4 +1,4 @@
-//! The stand-in for the `gh` command prints what the real one prints, for the same requests to the same forge.
+//! The fake `gh` command prints what the real one prints, for the same requests to the same forge.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::model::Stage;
 use crate::support::forge::{Review, Server};
 use crate::support::{Output, feed, skip, tool};
 
-/// One call, and what stands in its way.
+/// One call, and the faults that affect it.
 struct Case {
     args: Vec<String>,
     stdin: String,
@@ -63,7 +63,7 @@ fn cases(etag: &str) -> Vec<Case> {
         case(&["-i", comments]),
         case(&["-i", "repos/ada/nothing"]),
         case(&["repos/ada/nothing", "--silent"]),
-        // Renamed since: a GET is led on, a POST whose body can't be sent twice is not.
+        // Renamed since: a GET is redirected, a POST whose body cannot be sent twice is not.
         case(&["-i", "repos/ada/old/pulls?state=open"]),
         case(&["-i", "repos/ada/old/issues/1/comments"]).sends(&json!({ "body": "x" })),
         case(&["-i", comments]).sends(&json!({ "body": "a comment" })),
@@ -74,7 +74,7 @@ fn cases(etag: &str) -> Vec<Case> {
         case(&[comments])
             .sends(&json!({ "body": "x" }))
             .meets(&json!("empty")),
-        // A write that is led on by the older kind becomes a read.
+        // A write that is redirected with the older status becomes a read.
         case(&["-i", comments])
             .sends(&json!({ "body": "x" }))
             .meets(&moved(301)),
@@ -137,7 +137,7 @@ fn fake(stage: &Stage, case: &Case) -> Output {
     stage.gh_with(&args, &case.stdin)
 }
 
-/// What differs for other reasons: the version of HTTP, and the time.
+/// Removes unrelated differences: the version of HTTP, and the time.
 fn plain(output: &Output) -> (i32, String, String) {
     let line = |line: &str| match line.split_once(' ') {
         Some(("HTTP/1.1", rest)) => format!("HTTP/2.0 {rest}"),
@@ -151,7 +151,7 @@ fn plain(output: &Output) -> (i32, String, String) {
     )
 }
 
-/// The upstream binary, and what this machine has.
+/// Returns the upstream binary, and that of this machine.
 fn installed() -> Vec<PathBuf> {
     let upstream = tool("gh/bin/gh");
     if upstream.is_none() {
@@ -205,7 +205,7 @@ fn the_real_gh_speaks_to_the_fake() {
     assert!(server.stop().success());
 }
 
-/// 2.46 does the same; 2.23 lets more of them through.
+/// 2.46 does the same; 2.23 accepts more of them.
 #[test]
 fn control_characters_are_shown_as_the_newest_gh_shows_them() {
     let Some(gh) = tool("gh/bin/gh") else {
@@ -220,7 +220,7 @@ fn control_characters_are_shown_as_the_newest_gh_shows_them() {
     both_say_the_same(&stage, &server, &gh, &case);
 }
 
-/// With the same effect on the forge, which is afterwards as it was before.
+/// Asserts the same effect on the forge, which is then restored.
 #[track_caller]
 fn both_say_the_same(stage: &Stage, server: &Server, gh: &Path, case: &Case) {
     let before = stage.forge.snapshot();

@@ -1,4 +1,4 @@
-//! Planned trouble, as remand meets it.
+//! Planned faults, as remand encounters them.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use crate::support::wait_for;
 
 const COMMENTS: &str = "repos/ada/engine/issues/1/comments";
 
-/// What was done is done, whatever became of the answer.
+/// A completed write stays, whatever happens to its response.
 #[test]
 fn what_breaks_before_it_is_done_and_what_after() {
     let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! Pull requests that are found by a project's rules, and those that are passed over.
+//! Pull requests that match a project's rules, and those that are passed over.
 
 use super::stage::Stage;
 
@@ -60,7 +60,7 @@ fn those_that_fit_the_rules_are_taken_over_and_the_others_say_why_not() {
     }
     assert_eq!(stage.why("ada/engine#6")["because"], "passed_over");
     assert_eq!(stage.why("ada/engine#1")["id"], "c1");
-    // Nobody wanted those that the rules do not take; the one that they would have taken is told.
+    // Nobody wanted those that the rules do not match; the one that they would match is reported.
     let told = "SELECT target_type, summary FROM events WHERE event_type = 'skipped'";
     assert_eq!(
         stage.world.sqlite(told),
@@ -84,7 +84,7 @@ fn a_label_takes_it_over_and_without_it_the_change_pauses() {
     assert_eq!(stage.count("changes"), 0);
     stage.forge.label(number, "Remand");
     stage.due();
-    // Nobody is to work on it here.
+    // Nobody may work on it here.
     stage
         .world
         .sqlite("UPDATE discoveries SET next_read = '2020-01-01T00:00:00.000Z'");
@@ -247,14 +247,15 @@ fn why_tells_a_project_that_does_not_look_from_one_that_never_saw_it() {
         .world
         .remand(&["why", "bob/engine#7"])
         .fails(4, "no project is the repository bob/engine");
-    // A project that looks no more keeps nobody awake.
+    // A project without discovery causes no wake-ups.
     stage.world.remand(&["tick"]).ok();
     stage.settings("");
     stage.world.remand(&["tick"]).ok();
     assert_eq!(stage.world.sqlite("SELECT next_read FROM discoveries"), "");
 }
 
-/// One worktree can't follow two pull requests: the second says so, and those after it are taken over.
+/// One worktree cannot follow two pull requests: the second is reported, and later ones are
+/// adopted.
 #[test]
 fn two_from_one_branch_do_not_keep_the_others_from_being_found() {
     let stage = Stage::with("[projects.engine.discover]\n");
@@ -330,7 +331,7 @@ fn what_cannot_be_written_of_one_keeps_neither_the_others_nor_other_projects_fro
         "1\n2"
     );
 
-    // Nothing of one project can be written down; the one after it is looked at all the same.
+    // Nothing can be stored for one project; the one after it is still read.
     let (zoo, bare) = (stage.world.repo("zoo"), stage.folder("engine.git"));
     let bare = bare.to_str().unwrap();
     stage
@@ -362,7 +363,7 @@ fn what_cannot_be_written_of_one_keeps_neither_the_others_nor_other_projects_fro
     assert!(trouble.contains("no luck"), "{trouble}");
 }
 
-/// What was said before it was taken over is known before anybody works on it.
+/// Feedback from before the adoption is known before anyone works on it.
 #[test]
 fn a_found_one_is_read_before_it_is_worked_on() {
     let stage = Stage::with(ANY);

@@ -144,7 +144,7 @@ fn what_we_wrote_is_known_by_its_marker_and_by_its_number() {
         "def",
         &format!("'done', 'issue_comment:{done}', '2026-01-01T00:00:00.000Z'"),
     );
-    // What is to be posted is left to others: the change is paused.
+    // Posts are left to others: the change is paused.
     stage.read();
     assert_eq!(
         stage
@@ -227,7 +227,8 @@ fn a_read_that_was_cut_is_read_again() {
     }
 }
 
-/// The daemon reads by itself, also what is watched only after it began; and it stops while a question hangs.
+/// The daemon reads by itself, including pull requests watched after it started; and it stops while
+/// a call hangs.
 #[test]
 fn the_daemon_reads_when_it_is_time() {
     let stage = Stage::new();

@@ -1,10 +1,10 @@
-//! NFR-3: the time for the whole fetch of a pull request's feedback.
+//! NFR-3: the time limit for the whole fetch of a pull request's feedback.
 
 use serde_json::json;
 
 use super::stage::Stage;
 
-/// Watched, and not paused: its review is put off, nobody is to run it.
+/// Creates a watched change that is not paused: its review is postponed, so that nobody runs it.
 fn waiting(github: &str) -> (Stage, i64) {
     let stage = Stage::with(&format!("[github]\n{github}"));
     let number = stage.forge.open_pull("feature", "main", "ada");
@@ -18,7 +18,7 @@ fn waiting(github: &str) -> (Stage, i64) {
     (stage, number)
 }
 
-/// NFR-3: each question is answered in time, all of them together are not.
+/// NFR-3: each call is answered in time, all of them together are not.
 #[test]
 fn the_limit_is_for_the_whole_fetch() {
     let (stage, number) = waiting("fetch_limit_s = 4\n");
@@ -49,7 +49,7 @@ fn the_limit_is_for_the_whole_fetch() {
     assert_eq!(stage.world.sqlite("SELECT hold_reason FROM changes"), "");
 }
 
-/// NFR-3: pages that were read are not asked for again by the next try.
+/// NFR-3: pages that were read are not requested again by the next attempt.
 #[test]
 fn pages_that_were_read_are_kept_for_the_next_try() {
     let (stage, number) = waiting("fetch_limit_s = 8\n");
@@ -89,13 +89,13 @@ fn pages_that_were_read_are_kept_for_the_next_try() {
             .sqlite("SELECT failures, slow_reads, kept_pages FROM pulls"),
         "0|0|{}"
     );
-    // What came meanwhile on a page that was kept is read by the next one.
+    // A new comment on a page that was kept is read by the next one.
     stage.forge.issue_comment(number, "bob", "one more");
     stage.read();
     assert_eq!(stage.count("feedback"), 151);
 }
 
-/// NFR-3: how long it takes to ask who may write is not counted.
+/// NFR-3: the time for permission checks does not count.
 #[test]
 fn permission_look_ups_are_no_part_of_it() {
     let (stage, number) = waiting("fetch_limit_s = 5\n");
@@ -111,7 +111,8 @@ fn permission_look_ups_are_no_part_of_it() {
     );
 }
 
-/// NFR-3: after three such failures in a row a person decides; when it can be read again, it goes on by itself.
+/// NFR-3: after three such failures in a row a person decides; when it is readable again, it
+/// continues by itself.
 #[test]
 fn three_fetches_that_ran_out_of_time_need_a_person() {
     let (stage, number) = waiting("fetch_limit_s = 1\n");

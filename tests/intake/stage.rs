@@ -1,4 +1,5 @@
-//! A project whose repository is on the forge, and nobody at work: what is read is looked at, not what comes of it.
+//! A project whose repository is on the forge, without agents: the tests check what is read, not
+//! what follows from it.
 
 use std::path::{Path, PathBuf};
 
@@ -14,12 +15,13 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// The project `engine` (`ada/engine`), whose branch `feature` is pushed and in a worktree.
+    /// Creates the project `engine` (`ada/engine`), whose branch `feature` is pushed and in a
+    /// worktree.
     pub(crate) fn new() -> Self {
         Self::with("")
     }
 
-    /// With these tables in the settings.
+    /// Creates it with these tables in the settings.
     pub(crate) fn with(tables: &str) -> Self {
         let world = World::new();
         let repo = world.repo("engine");
@@ -31,7 +33,7 @@ impl Stage {
         world.git(&repo, &["remote", "add", "origin", bare.to_str().unwrap()]);
         let forge = Forge::new(world.root(), "ada/engine", &bare);
         let stage = Self { world, forge, repo };
-        // Nothing becomes due by itself while a test looks on.
+        // Nothing becomes due by itself during a test.
         stage.every("0 0 1 1 *");
         stage.settings(tables);
         stage.world.worktree(&stage.repo, "feature");
@@ -66,7 +68,7 @@ impl Stage {
         ));
     }
 
-    /// When pull requests are read.
+    /// Sets when pull requests are read.
     pub(crate) fn every(&self, schedule: &str) {
         let folder = self.world.root().join("config/remand/evaluators");
         std::fs::create_dir_all(&folder).unwrap();
@@ -76,7 +78,7 @@ impl Stage {
         std::fs::write(folder.join("pr_feedback.toml"), text).unwrap();
     }
 
-    /// A branch with a commit of its own, on the forge only.
+    /// Creates a branch with its own commit, on the forge only.
     pub(crate) fn branch(&self, name: &str) {
         let worktree = self.world.worktree(&self.repo, name);
         self.push(name);
@@ -91,7 +93,7 @@ impl Stage {
         self.world.git(&self.repo, &["push", "-q", "origin", name]);
     }
 
-    /// A pull request of `feature`, watched, and paused so that nobody works on it.
+    /// Creates a pull request of `feature`, watched, and paused so that nobody works on it.
     pub(crate) fn watched(&self) -> i64 {
         let number = self.forge.open_pull("feature", "main", "ada");
         self.world
@@ -101,7 +103,7 @@ impl Stage {
         number
     }
 
-    /// Everything of the forge is due, and is read.
+    /// Makes everything on the forge due, and reads it.
     #[track_caller]
     pub(crate) fn read(&self) -> String {
         self.due();
@@ -128,12 +130,12 @@ impl Stage {
         self.world.json(&["why", id])
     }
 
-    /// The sentence.
+    /// Returns the explanation of `why`.
     pub(crate) fn answer(&self, id: &str) -> String {
         self.why(id)["answer"].as_str().unwrap().to_owned()
     }
 
-    /// What was asked of the forge: `200 repos/…`, without what was asked before.
+    /// Returns the new requests to the forge: `200 repos/…`.
     pub(crate) fn asked(&self) -> Vec<String> {
         let log = self.forge.log();
         self.forge.clear_log();

@@ -1,11 +1,13 @@
-//! Reads that can't be had: nothing of them is stored, the reason and the time of the next are told, and nothing is lost.
+//! Failed reads: nothing of them is stored, the reason and the time of the next are reported, and
+//! nothing is lost.
 
 use serde_json::json;
 
 use super::stage::Stage;
 use crate::support::forge::Review;
 
-/// Watched, and not paused: what waits for a read is held by it. Its review is put off for as long as may be, nobody is to run it.
+/// Creates a watched change that is not paused: items that wait for a read are held by it. Its
+/// review is postponed as far as possible, so that nobody runs it.
 fn waiting() -> (Stage, i64) {
     let stage = Stage::new();
     let number = stage.forge.open_pull("feature", "main", "ada");
@@ -221,7 +223,7 @@ fn one_that_is_gone_is_a_persons_business_after_three_looks() {
     assert_eq!(stage.count("events WHERE event_type = 'escalated'"), 1);
 }
 
-/// Nothing is asked of gh, and nothing is said about it, where nobody has anything to read.
+/// gh is not called, and nothing is reported about it, if there is nothing to read.
 #[test]
 fn gh_is_not_missed_where_nothing_is_watched() {
     let stage = Stage::new();

@@ -1,11 +1,11 @@
-//! Who may make work.
+//! Authors who may create work.
 
 use serde_json::json;
 
 use super::stage::Stage;
 use crate::support::forge::Review;
 
-/// S1: only those who may write by the forge's own word, and bots that are listed by their number.
+/// S1: only those who may write according to the forge, and bots that are listed by their number.
 #[test]
 fn only_those_who_may_write_make_work() {
     let stage = Stage::new();
@@ -52,7 +52,7 @@ fn only_those_who_may_write_make_work() {
         ("ada", "may_make_work"),
         ("member", "may_make_work"),
         ("reader", "shown_only"),
-        // GitHub calls some "contributor": that is no permission.
+        // GitHub calls some "contributor": that is not a permission.
         ("mallory", "shown_only"),
         ("triager", "shown_only"),
         ("nobody", "shown_only"),

@@ -1,4 +1,4 @@
-//! `remand watch`: what it takes over, where, and what it refuses.
+//! `remand watch`: what it adopts, where, and what it refuses.
 
 use super::stage::Stage;
 use crate::support::forge::Review;
@@ -147,7 +147,7 @@ fn what_can_not_be_watched_is_refused_with_the_reason() {
     watch("ada/engine#5").fails(1, "its branch is the project's default branch");
     watch("ada/engine#6").fails(4, "GitHub has no `repos/ada/engine/pulls/6`");
     watch("ada/other#1").fails(4, "no project is the repository ada/other");
-    watch("#1").fails(4, "you are in none");
+    watch("#1").fails(4, "this directory is in none");
     watch("ada/engine").fails(2, "is not the name of a pull request");
     assert_eq!(stage.count("changes"), 0);
 }
@@ -204,7 +204,7 @@ fn a_branch_that_is_under_way_is_not_taken_twice() {
         stage.world.json(&["watch", "ada/engine#1"])["change_id"],
         "c2"
     );
-    // One that was given up can be taken over again.
+    // A cancelled one can be adopted again.
     stage.world.remand(&["cancel", "c2"]).ok();
     assert_eq!(
         stage.world.json(&["watch", "ada/engine#1"])["change_id"],

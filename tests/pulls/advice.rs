@@ -1,4 +1,5 @@
-//! What a person is told to do about a pull request that needs one: its worktree is remand's own, and a dead end.
+//! Advice to a person about a pull request that needs one: its worktree belongs to remand, and is a
+//! dead end.
 
 use crate::support::play::Script;
 use crate::support::pull_play::PullPlay;
@@ -25,7 +26,7 @@ fn a_person_is_told_to_push_and_not_to_review_a_worktree() {
         refused.stderr
     );
 
-    // It is no dead end.
+    // It is not a dead end.
     std::fs::write(stage.elsewhere.join("work.txt"), "fixed\n").unwrap();
     world.git(&stage.elsewhere, &["fetch", "--quiet", "origin"]);
     world.git(
@@ -52,7 +53,7 @@ fn a_person_is_told_to_push_and_not_to_review_a_worktree() {
     );
 }
 
-/// Elsewhere `remand review` takes the branch in.
+/// Elsewhere `remand review` adopts the branch.
 #[test]
 fn without_a_pull_request_the_worktree_is_reviewed() {
     let play = crate::support::play::Play::new(&Script {

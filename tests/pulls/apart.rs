@@ -1,9 +1,10 @@
-//! The trouble of one change is its own: the others are read, judged, fixed and posted as if it were not there.
+//! Failures of one change do not affect others: they are read, judged, fixed and posted as if it
+//! did not exist.
 
 use crate::support::forge::Review;
 use crate::support::pull_play::{PullPlay, REPO, quiet};
 
-/// Another pull request, of the branch `other`, watched as the change that comes back.
+/// Opens another pull request, of the branch `other`, and watches it; returns its change.
 fn another(stage: &PullPlay) -> (i64, String) {
     let world = &stage.play.world;
     world.git(
@@ -62,7 +63,7 @@ fn a_pull_request_that_is_reopened_while_another_change_has_its_branch_stays_clo
         "once"
     );
 
-    // Its branch is free again, and so is the way back.
+    // Its branch is free again, and it can be adopted again.
     world.remand(&["cancel", "c2"]).ok();
     world.remand(&["watch", &format!("{REPO}#1")]).ok();
     stage.tick();
@@ -107,7 +108,7 @@ fn what_cannot_be_written_of_one_change_is_a_persons_and_the_others_go_on() {
         "once"
     );
 
-    // What was said is still there, and is looked at when a person says that it goes on.
+    // The feedback is still there, and is processed when a person resumes the change.
     world.sqlite("DROP TRIGGER no_luck");
     world.remand(&["refine", "c1", "--text", "say fixed"]).ok();
     stage.tick();
@@ -175,7 +176,7 @@ fn an_event_that_can_be_made_nothing_of_is_told_and_passed() {
     assert_eq!(play.state(), "ready_for_human_review");
 }
 
-/// GitHub cuts neither the hunks nor how many comments come with a review.
+/// GitHub limits neither the hunks nor the number of comments in a review.
 #[test]
 fn a_review_under_large_hunks_is_one_fix_like_any_other() {
     let stage = PullPlay::new(&quiet());
@@ -191,7 +192,7 @@ fn a_review_under_large_hunks_is_one_fix_like_any_other() {
     play.world.remand(&["pause", "c1"]).ok();
     stage.tick();
     assert_eq!(play.count("rejections"), 1);
-    // The stand-in takes long with a forge of this size, and it was read.
+    // The fake is slow with a forge of this size, and it has been read.
     stage.forge.set_hunks(1, "@@ -0,0 +1 @@\n+x");
     play.world.remand(&["resume", "c1"]).ok();
     stage.tick();
@@ -205,7 +206,7 @@ fn a_review_under_large_hunks_is_one_fix_like_any_other() {
     );
 }
 
-/// A post that has to wait for a person keeps nobody awake.
+/// A post that has to wait for a person causes no wake-ups.
 #[test]
 fn what_a_paused_change_is_to_post_is_not_due() {
     let stage = PullPlay::new(&quiet());
@@ -234,7 +235,7 @@ fn what_a_paused_change_is_to_post_is_not_due() {
         };
         tasks.map(|task| of(task.path())).sum::<u64>()
     };
-    // Once it stands still for three seconds it is idle; it may have work of its own before.
+    // Idle after three seconds without a change; it may have work before.
     play.until("the daemon has nothing to do", || {
         let before = switches();
         std::thread::sleep(std::time::Duration::from_secs(3));
@@ -244,7 +245,7 @@ fn what_a_paused_change_is_to_post_is_not_due() {
     assert!(daemon.stop().success());
 }
 
-/// An event may be dated by another clock, or ours may have been set back since.
+/// An event may be dated by another clock, or the local one may have been set back since.
 #[test]
 fn a_rejection_dated_ahead_is_fixed_and_read_for_once() {
     let stage = PullPlay::new(&quiet());
@@ -259,7 +260,7 @@ fn a_rejection_dated_ahead_is_fixed_and_read_for_once() {
     play.wait_for("SELECT state FROM rejections", "fixed");
     play.wait_for_state("ready_for_human_review");
     assert!(daemon.stop().success());
-    // One for the rejection, one of the schedule, one before each review is posted.
+    // One for the rejection, one by the schedule, one before each review is posted.
     let is_read = |method: &str, path: &str| method == "GET" && path.contains("pulls/1/reviews");
     let reads = stage
         .forge

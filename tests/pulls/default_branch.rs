@@ -1,9 +1,9 @@
-//! Nothing is ever pushed to the branch that GitHub calls its default, whatever the clone believes.
+//! Nothing is ever pushed to GitHub's default branch, whatever the clone assumes.
 
 use super::people::HALF_THEN_WAITS;
 use crate::support::pull_play::{PullPlay, REPO, quiet, rejecting};
 
-/// The clone has no `origin/HEAD`, and believes in `main`.
+/// The clone has no `origin/HEAD`, and assumes `main`.
 #[test]
 fn a_pull_request_from_the_branch_that_github_calls_its_default_is_not_taken_over() {
     let stage = PullPlay::unwatched(&rejecting());

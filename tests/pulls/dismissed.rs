@@ -1,4 +1,4 @@
-//! A review that is dismissed: what it asked for is not done, and whom it stood against is heard.
+//! A dismissed review: its requests are not carried out, and approvals that it blocked count.
 
 use super::people::HALF_THEN_WAITS;
 use crate::support::play::Script;
@@ -48,7 +48,7 @@ fn a_review_that_is_dismissed_during_its_fix_ends_the_agent_and_pushes_nothing()
     play.check();
 }
 
-/// What is asked for by others too, and what is on its way to the remote, goes on; that is said.
+/// Requests that others also made, and fixes that are being pushed, continue; that is reported.
 #[test]
 fn a_fix_for_others_too_goes_on_and_the_dismissal_is_told() {
     let stage = PullPlay::new(&Script {

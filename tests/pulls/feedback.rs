@@ -1,4 +1,5 @@
-//! F-020 once more, requirement by requirement, with a pull request: see `tests/feedback_loop.rs` for local changes.
+//! F-020 again, requirement by requirement, with a pull request: see `tests/feedback_loop.rs` for
+//! local changes.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +8,9 @@ use serde_json::json;
 use crate::support::play::{NEVER_SATISFIED, Script};
 use crate::support::pull_play::{APPROVES, PullPlay, REPO, is_fenced, quiet, rejecting};
 
-/// US-1, US-2, FR-1, FR-2, FR-4, FR-6, NFR-4: our review rejects, one fix with exactly the nine keys is made in the worktree that is
-/// there, pushed once, and reviewed again one cycle further; each step is an event. The end-to-end loop and the reused
-/// worktree of the Success table.
+/// US-1, US-2, FR-1, FR-2, FR-4, FR-6, NFR-4: remand's review rejects, one fix with exactly the
+/// nine keys is made in the existing worktree, pushed once, and reviewed again one cycle further;
+/// each step is an event. The end-to-end loop and the reused worktree of the Success table.
 #[test]
 fn a_rejected_pull_request_is_fixed_in_its_worktree_pushed_and_reviewed_again() {
     let fixer = "cat >/dev/null\npwd >\"$PROMPTS/fix.pwd\"\necho fixed >>work.txt\n";
@@ -139,8 +140,9 @@ fn a_rejected_pull_request_is_fixed_in_its_worktree_pushed_and_reviewed_again() 
     );
 }
 
-/// US-4, FR-2, FR-3, FR-8: a person's review with its inline comments is one rejection and one fix, whose prompt holds the
-/// plan, the review's body, each comment with path, line and hunk, and what to do; all of it but the last in fences.
+/// US-4, FR-2, FR-3, FR-8: a person's review with its inline comments is one rejection and one fix,
+/// whose prompt has the plan, the review's body, each comment with path, line and hunk, and what to
+/// do; all of it except the last in fences.
 #[test]
 fn a_persons_review_is_one_fix_that_is_told_all_of_it() {
     let stage = PullPlay::unwatched(&quiet());
@@ -194,13 +196,13 @@ fn a_persons_review_is_one_fix_that_is_told_all_of_it() {
     );
     let prompt = stage.fix_prompt();
     for part in [
-        // 1. what was asked for
+        // 1. the task
         "users can multiply",
         "first the parser",
         "- [ ] T001",
-        // 2. the review, whole
+        // 2. the complete review
         "The rounding is wrong.\n\nIt is wrong in two places.",
-        // 3. each comment with its place and its lines
+        // 3. each comment with its location and its lines
         "at: work.txt:1\nsay fixed here\n\nIt stands under these lines of the diff:\n@@ -1,1 +1,1 @@\n the line",
         "at: work.txt:1\nand say it twice\n\nIt stands under these lines of the diff:\n@@ -1,1 +1,1 @@\n the line",
     ] {
@@ -208,11 +210,11 @@ fn a_persons_review_is_one_fix_that_is_told_all_of_it() {
     }
     for part in [
         // 4. what to do
-        "Take every comment and every finding above, the critical ones first, and answer each.",
-        "Leave code that they do not\n  concern as it is",
-        // 5. where it goes
-        "This branch already has its pull request, number 1. Stay on it. No new branch, no new pull request.",
-        "Commits are welcome",
+        "Address every comment and every finding above, the most severe first.",
+        "Do not touch unrelated code",
+        // 5. the branch
+        "This branch already has a pull request, number 1. Stay on it. Do not create another branch or pull request.",
+        "You may commit",
         "pushes to the branch of the pull request",
     ] {
         assert!(prompt.contains(part), "{part:?} is not in\n{prompt}");
@@ -233,8 +235,9 @@ fn a_persons_review_is_one_fix_that_is_told_all_of_it() {
     }
 }
 
-/// US-3, FR-5: two fixes, three reviews, then a person, in the words of the requirement and with one note on the pull
-/// request; nothing more is made. What that person then says on the pull request sends it on.
+/// US-3, FR-5: two fixes, three reviews, then a person, with the text of the requirement and one
+/// note on the pull request; nothing more is made. A comment of that person on the pull request
+/// resumes it.
 #[test]
 fn at_the_maximum_a_person_is_asked_on_the_pull_request_and_sends_it_on_there() {
     let stage = PullPlay::new(&Script {
@@ -303,7 +306,7 @@ fn at_the_maximum_a_person_is_asked_on_the_pull_request_and_sends_it_on_there() 
     );
 }
 
-/// US-5: an approved pull request makes no fix, no rejection, and nothing is pushed.
+/// US-5: an approved pull request makes no fix and no rejection, and nothing is pushed.
 #[test]
 fn an_approved_pull_request_makes_no_fix() {
     let stage = PullPlay::new(&quiet());
@@ -315,8 +318,8 @@ fn an_approved_pull_request_makes_no_fix() {
     assert_eq!(stage.pushes(), 0);
 }
 
-/// NFR-2: the evaluators run again and again before the fix is dispatched: one rejection, one item. Paused, nothing runs and
-/// nothing is posted; resumed, it does.
+/// NFR-2: the evaluators run repeatedly before the fix is dispatched: one rejection, one item.
+/// While paused, nothing runs and nothing is posted; when resumed, it does.
 #[test]
 fn the_evaluators_run_many_times_and_make_one_fix() {
     let stage = PullPlay::new(&quiet());
@@ -351,8 +354,8 @@ fn the_evaluators_run_many_times_and_make_one_fix() {
     );
 }
 
-/// FR-7, FR-4: a user's own worktree that is gone fails the item with its reason; none is made in its place, nothing is
-/// pushed, and it goes on when the worktree is back.
+/// FR-7, FR-4: a missing worktree of the user fails the item with its reason; none is created in
+/// its place, nothing is pushed, and it continues when the worktree is back.
 #[test]
 fn a_fix_whose_own_worktree_is_gone_fails_and_makes_none() {
     let stage = PullPlay::new(&quiet());
@@ -386,8 +389,8 @@ fn a_fix_whose_own_worktree_is_gone_fails_and_makes_none() {
     stage.is_ready(1);
 }
 
-/// NFR-3, FR-8: comments are fetched within a limit: a `gh` that hangs ends with it, the change is held with the reason, and
-/// it goes on when GitHub answers again.
+/// NFR-3, FR-8: comments are fetched within a limit: a `gh` that hangs is terminated, the change is
+/// held with the reason, and it continues when GitHub responds again.
 #[test]
 fn a_gh_that_hangs_ends_within_its_limit_and_holds() {
     let stage = PullPlay::new(&Script {
@@ -417,7 +420,8 @@ fn a_gh_that_hangs_ends_within_its_limit_and_holds() {
     stage.is_ready(1);
 }
 
-/// NFR-1: the four lines are the contract of a review of a pull request too. The review agent of the Success table stays.
+/// NFR-1: the four lines are the contract of a review of a pull request too. The review agent of
+/// the Success table stays.
 #[test]
 fn a_reviewer_that_knows_only_the_four_lines_is_understood_on_a_pull_request() {
     let reviewer = r#"

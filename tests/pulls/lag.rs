@@ -1,9 +1,10 @@
-//! A forge that shows an old head for longer than anybody would wait, and heads that really went back.
+//! A forge that shows an old head for longer than anyone would wait, and heads that really went
+//! back.
 
 use crate::support::forge::Review;
 use crate::support::pull_play::{PullPlay, quiet, rejecting};
 
-/// As if every push of ours had been done long ago.
+/// Makes all of remand's pushes look old.
 fn age_pushes(stage: &PullPlay) {
     stage
         .play
@@ -15,7 +16,8 @@ fn moves(stage: &PullPlay) -> i64 {
     stage.play.count("events WHERE event_type = 'head_moved'")
 }
 
-/// The forge shows the head from before our push for several polls: one review of the fix, one post.
+/// The forge shows the head from before remand's push for several polls: one review of the fix, one
+/// post.
 #[test]
 fn a_forge_that_lags_for_several_polls_gets_one_review_and_one_post() {
     let stage = PullPlay::new(&rejecting());
@@ -58,7 +60,8 @@ fn a_forge_that_lags_for_several_polls_gets_one_review_and_one_post() {
     assert_eq!(moves(&stage), moved, "{:#?}", stage.play.events());
 }
 
-/// The same for the push of a person: the forge goes on showing the head before it, and the one before that.
+/// The same for the push of a person: the forge keeps showing the head before it, and the one
+/// before that.
 #[test]
 fn a_lag_behind_the_push_of_a_person_is_no_move() {
     let stage = PullPlay::new(&quiet());
@@ -79,7 +82,7 @@ fn a_lag_behind_the_push_of_a_person_is_no_move() {
     assert_eq!(stage.play.count("runs"), runs, "{:#?}", stage.play.events());
 }
 
-/// Nobody can say where the branch is: a head that is known as older is taken for lag.
+/// The position of the branch is unknown: a head that is known to be older is treated as lag.
 #[test]
 fn without_the_remote_an_older_head_is_no_move() {
     let stage = PullPlay::new(&rejecting());
@@ -115,7 +118,8 @@ fn without_the_remote_an_older_head_is_no_move() {
     );
 }
 
-/// A person takes the branch back to a commit that we know: the remote confirms it, so it is a move, at once.
+/// A person resets the branch to a known commit: the remote confirms it, so it is a move,
+/// immediately.
 #[test]
 fn a_branch_that_a_person_took_back_has_moved() {
     let stage = PullPlay::new(&quiet());
@@ -135,7 +139,7 @@ fn a_branch_that_a_person_took_back_has_moved() {
             &format!("{first}:refs/heads/feature"),
         ],
     );
-    // The forge lags: it still shows what was there before.
+    // The forge lags: it still shows the previous head.
     stage.forge.show_head(1, Some(&second));
     stage.tick();
     stage.forge.show_head(1, None);
@@ -150,7 +154,7 @@ fn a_branch_that_a_person_took_back_has_moved() {
     );
 }
 
-/// A review of the old head and the push that replaced that head are read at once.
+/// A review of the old head and the push that replaced that head are read together.
 #[test]
 fn a_review_that_is_read_with_the_push_that_made_it_stale_makes_no_fix() {
     let stage = PullPlay::new(&quiet());
@@ -182,7 +186,7 @@ fn a_review_that_is_read_with_the_push_that_made_it_stale_makes_no_fix() {
     assert_eq!(stage.play.count("rejections"), 0);
 }
 
-/// The forge shows the old head with a review of the new one: the remote says which is right.
+/// The forge shows the old head with a review of the new one: the remote decides which is right.
 #[test]
 fn a_review_of_a_head_that_the_forge_does_not_show_yet_makes_a_fix() {
     let stage = PullPlay::new(&quiet());

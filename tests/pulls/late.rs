@@ -1,4 +1,4 @@
-//! What is read in another order, or at another time, than it was said.
+//! Feedback that is read in another order, or at another time, than it was written.
 
 use crate::support::forge::Review;
 use crate::support::pull_play::{PullPlay, is_fenced, quiet};
@@ -8,7 +8,8 @@ const INLINE: &[(&str, i64, &str)] = &[
     ("work.txt", 1, "mind the last byte"),
 ];
 
-/// The forge dates the comments of a review by when they were typed, which may be hours before it is handed in.
+/// The forge dates the comments of a review by when they were typed, which may be hours before it
+/// is submitted.
 #[test]
 fn comments_that_were_drafted_long_before_wait_for_their_review() {
     let stage = PullPlay::new(&quiet());
@@ -108,7 +109,7 @@ fn a_review_without_words_waits_for_its_comments_but_not_for_ever() {
 const VERDICT: &str =
     "REVIEW_RESULT: changes_requested\nFINDINGS_COUNT: 1\nSEVERITY: high\nSUMMARY: say fixed";
 
-/// A comment names no commit: what was said before the head came is about another one.
+/// A comment names no commit: one written before the head arrived is about another one.
 #[test]
 fn a_verdict_in_a_comment_from_before_the_head_is_asked_about_once() {
     let stage = PullPlay::unwatched(&quiet());
@@ -134,7 +135,7 @@ fn a_verdict_in_a_comment_from_before_the_head_is_asked_about_once() {
     let told = stage.passed_over();
     let before = format!("it was said before {} came", &head[..10]);
     assert_eq!(told.matches(&before).count(), 4, "{told}");
-    // Whose pull request it is can't be asked to review it.
+    // The author of a pull request cannot be asked to review it.
     assert_eq!(
         stage.forge.pull(1)["requested_reviewers"],
         serde_json::json!(["bob"]),
@@ -143,7 +144,7 @@ fn a_verdict_in_a_comment_from_before_the_head_is_asked_about_once() {
     assert_eq!(stage.forge.writes_to("requested_reviewers"), 1);
     assert!(!told.contains("was not posted"), "{told}");
 
-    // The same for a head that comes later, though both are read at once.
+    // The same for a head that arrives later, though both are read together.
     stage.forge.issue_comment(1, "bob", VERDICT);
     let head = stage.push_from_elsewhere("feature", "more.txt", "2\n");
     stage.tick();
@@ -201,7 +202,7 @@ fn an_approval_that_is_dismissed_holds_no_longer() {
     );
     stage.forge.dismiss(1, doras);
     stage.tick();
-    // What our review said of this head still holds: it is not reviewed again.
+    // remand's review of this head still holds: it is not reviewed again.
     stage.is_ready(0);
     assert_eq!(play.count("runs"), 1, "{:#?}", play.events());
     assert!(play.why().contains("dora's approval"), "{}", play.why());
@@ -214,7 +215,7 @@ fn an_approval_that_is_dismissed_holds_no_longer() {
     stage.tick();
     assert_eq!(play.state(), "approved");
 
-    // Nobody's dismissal on the pull request takes back what was said here.
+    // A dismissal on the pull request does not withdraw a decision that was made here.
     let head = stage.push_from_elsewhere("feature", "more.txt", "more\n");
     stage.tick();
     stage.is_ready(0);
@@ -228,7 +229,7 @@ fn an_approval_that_is_dismissed_holds_no_longer() {
     play.check();
 }
 
-/// It entered as approved, so that nobody has looked at it here.
+/// It was adopted as approved, so it has not been reviewed here.
 #[test]
 fn a_head_that_is_left_without_any_approval_is_reviewed() {
     let stage = PullPlay::unwatched(&quiet());

@@ -1,11 +1,13 @@
-//! Two remands on one pull request, or one that lost its blackboard: neither takes the other for a person.
+//! Two remands on one pull request, or one that lost its blackboard: neither treats the other as a
+//! person.
 
 use std::path::PathBuf;
 
 use crate::support::play::{NEVER_SATISFIED, Script};
 use crate::support::pull_play::{PullPlay, REPO};
 
-/// A second blackboard beside that of the play: the same pull request, a clone and a worktree of its own.
+/// A second blackboard next to that of the test: the same pull request, with its own clone and
+/// worktree.
 struct Second<'a> {
     stage: &'a PullPlay,
     db: PathBuf,
@@ -71,7 +73,8 @@ fn two_remands_on_one_pull_request_do_not_take_each_other_for_people() {
     stage.tick();
     play.is_escalated("fix");
     assert_eq!(stage.fixes(), (2, 2));
-    // What the first one wrote before the second began is no person's word either, nor what it writes later.
+    // Comments of the first one from before the second started do not count as a person's either,
+    // nor do later ones.
     let second = Second::new(&stage);
     for _ in 0..3 {
         second.tick();
@@ -122,7 +125,7 @@ fn two_remands_on_one_pull_request_do_not_take_each_other_for_people() {
         assert!(told.contains("by another remand"), "{told}");
     }
 
-    // Whoever quotes one of them is heard.
+    // A person who quotes one of them is heard.
     let theirs = play
         .world
         .sqlite("SELECT body FROM feedback WHERE trust = 'shown_only' AND kind = 'review' LIMIT 1");

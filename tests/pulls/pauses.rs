@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::support::pull_play::{PullPlay, quiet};
 
-/// From now on this line of shell runs before each call of `gh`, with the call's words as its own. `pause` pauses the
-/// change, `says WORDS` has remand do something else.
+/// Runs this line of shell before each call of `gh` from now on, with the call's arguments. `pause`
+/// pauses the change, `says WORDS` runs another remand command.
 pub(crate) fn before_each_call(stage: &PullPlay, line: &str) {
     let world = &stage.play.world;
     let argv = stage.forge.gh_argv();
@@ -33,7 +33,7 @@ fn a_pause_between_two_posts_keeps_the_rest_back() {
     stage.tick();
     let lines: Vec<(&str, i64, &str)> = (1..=6).map(|_| ("work.txt", 1, "a bad name")).collect();
     stage.review("bob", "CHANGES_REQUESTED", "six things", &lines);
-    // While the second answer is posted.
+    // While the second reply is posted.
     before_each_call(
         &stage,
         "case \"$*\" in *POST*replies*) echo . >>\"$HOME/posted\"; [ \"$(wc -l <\"$HOME/posted\")\" -ne 2 ] || pause;; esac",
@@ -74,7 +74,7 @@ fn a_pause_while_the_pull_request_is_looked_at_keeps_the_push_back() {
     stage.tick();
     play.fixer("cat >/dev/null\necho fixed >>work.txt\n: >\"$PROMPTS/ran\"\n");
     stage.review("bob", "CHANGES_REQUESTED", "say fixed", &[]);
-    // The look just before the push is the first after the fix.
+    // The check just before the push is the first one after the fix.
     let ran = play.seen("ran").display().to_string();
     before_each_call(
         &stage,

@@ -1,11 +1,11 @@
-//! What people do on a pull request: approve, object, comment, push, merge, close, reopen, label, retarget; each at a bad
-//! moment too.
+//! Actions of people on a pull request: approve, object, comment, push, merge, close, reopen,
+//! label, retarget; each at a bad moment too.
 
 use crate::support::forge::Review;
 use crate::support::play::Script;
 use crate::support::pull_play::{PullPlay, quiet, rejecting};
 
-/// Writes something at once, and goes on only when it is let go.
+/// Writes something immediately, and continues only when it is released.
 pub(super) const HALF_THEN_WAITS: &str = r#"
 cat >/dev/null
 echo half >>work.txt
@@ -30,7 +30,8 @@ fn an_approval_counts_only_for_the_head_that_it_is_about() {
         play.answer()
     );
 
-    // A person's push takes the approval back: one review of the new head, in a worktree that has it.
+    // A person's push invalidates the approval: one review of the new head, in a worktree that has
+    // it.
     let new = stage.push_from_elsewhere("feature", "more.txt", "more\n");
     stage.tick();
     stage.is_ready(0);
@@ -43,7 +44,8 @@ fn an_approval_counts_only_for_the_head_that_it_is_about() {
         play.events()
     );
 
-    // What is about the old head is passed over, said, and whoever objects is asked again; once.
+    // An objection to the old head is passed over and reported, and its author is asked to review
+    // again; once.
     stage.forge.review(
         1,
         &Review {
@@ -90,7 +92,7 @@ fn an_approval_counts_only_for_the_head_that_it_is_about() {
     );
     assert_eq!(stage.forge.writes_to("requested_reviewers"), 1);
 
-    // Nobody overrules another's objection.
+    // Nobody overrides another person's objection.
     stage.review("carol", "CHANGES_REQUESTED", "say fixed", &[]);
     stage.review("bob", "APPROVED", "", &[]);
     stage.tick();
@@ -104,7 +106,7 @@ fn an_approval_counts_only_for_the_head_that_it_is_about() {
     );
 }
 
-/// The head that a person moved before anything ran is the one that is reviewed, once.
+/// The head that a person pushed before anything ran is the one that is reviewed, once.
 #[test]
 fn a_push_by_a_person_while_a_review_is_queued_is_what_is_reviewed() {
     let stage = PullPlay::new(&quiet());
@@ -194,8 +196,8 @@ fn a_merge_during_a_fix_ends_the_agent_keeps_its_work_and_pushes_nothing() {
     play.check();
 }
 
-/// What is said during a fix is about the head before it: it waits for the next fix and is not lost. What is dismissed
-/// while it waits makes none.
+/// Feedback during a fix is about the head before it: it waits for the next fix and is not lost. A
+/// review that is dismissed while it waits makes no fix.
 #[test]
 fn a_review_during_a_fix_waits_for_the_next() {
     let stage = PullPlay::new(&Script {
@@ -246,7 +248,7 @@ fn a_review_during_a_fix_waits_for_the_next() {
     );
 }
 
-/// A review that was dismissed before it was read, or before its fix began, makes none.
+/// A review that was dismissed before it was read, or before its fix started, makes none.
 #[test]
 fn a_dismissed_review_makes_no_fix() {
     let stage = PullPlay::new(&quiet());
@@ -323,8 +325,8 @@ fn comments_without_a_verdict_reach_the_next_fix_once() {
     assert_eq!(play.count("feedback WHERE used_in IS NOT NULL"), 3);
 }
 
-/// GitHub lets nobody review his own pull request: a verdict in a comment counts, when its author may write. Ours, by the
-/// same account, never do.
+/// On GitHub nobody can review their own pull request: a verdict in a comment counts, if its author
+/// may write. remand's comments, by the same account, never do.
 #[test]
 fn the_authors_own_verdict_in_a_comment_makes_work_and_ours_does_not() {
     let stage = PullPlay::unwatched(&rejecting());
@@ -396,7 +398,8 @@ fn a_label_taken_off_pauses_and_put_back_resumes() {
     stage.is_ready(1);
 }
 
-/// The rules are asked again right before the push: the read that would have told comes only with the next minute.
+/// The rules are checked again right before the push: the read that would detect it comes a minute
+/// later.
 #[test]
 fn a_label_taken_off_during_a_fix_keeps_it_from_being_pushed() {
     let tables = "[projects.calc.discover]\n";
@@ -442,7 +445,7 @@ fn a_label_taken_off_during_a_fix_keeps_it_from_being_pushed() {
     stage.is_ready(1);
 }
 
-/// A review of the difference from the old base is begun anew.
+/// A review of the difference from the old base is started again.
 #[test]
 fn a_new_base_during_a_review_is_what_is_reviewed() {
     let reviewer = r#"echo "$REMAND_ITEM" >>"$PROMPTS/reviews"
@@ -493,11 +496,11 @@ fn a_new_base_is_taken_over_and_compared_with() {
         "SELECT summary FROM events WHERE event_type = 'pr_changed' AND summary LIKE '%next%'",
     );
     assert_eq!(told, "the PR goes into next now, not into main");
-    // The verdict was on the difference from the old base: it does not hold for the new one.
+    // The verdict was on the difference from the old base: it does not apply to the new one.
     stage.is_ready(0);
     assert_eq!(play.count("reviews"), 2, "{:#?}", play.events());
     stage.review("bob", "CHANGES_REQUESTED", "say fixed", &[]);
     stage.tick();
     stage.is_ready(1);
-    assert!(stage.fix_prompt().contains("goes into: next"));
+    assert!(stage.fix_prompt().contains("base: next"));
 }

@@ -1,4 +1,5 @@
-//! More feedback than one prompt holds goes into further runs of the same fix; what no run was told is never answered.
+//! More feedback than fits in one prompt goes into further runs of the same fix; feedback that was
+//! in no prompt is never answered.
 
 use serde_json::{Value, json};
 
@@ -21,7 +22,7 @@ fn answering() -> Script<'static> {
     }
 }
 
-/// `n` inline comments of about 1.4 KB, each with a name of its own.
+/// Returns `n` inline comments of about 1.4 KB, each with its own name.
 fn comments(n: usize) -> Vec<String> {
     (1..=n)
         .map(|n| format!("comment-{n:03}- {}", "rename this variable ".repeat(66)))
@@ -35,7 +36,7 @@ fn inline(texts: &[String]) -> Vec<(&str, i64, &str)> {
         .collect()
 }
 
-/// The prompts of all fixes, oldest first.
+/// Returns the prompts of all fixes, oldest first.
 fn prompts(stage: &PullPlay) -> Vec<String> {
     let runs = stage.play.world.sqlite(
         "SELECT run_id FROM runs JOIN work_items USING (item_id) WHERE source = 'review_fix' ORDER BY runs.rowid",
@@ -45,7 +46,7 @@ fn prompts(stage: &PullPlay) -> Vec<String> {
         .collect()
 }
 
-/// The payloads of the answers to inline comments.
+/// Returns the payloads of the replies to inline comments.
 fn answers(stage: &PullPlay) -> Vec<Value> {
     let payloads = stage
         .play
@@ -79,7 +80,8 @@ fn pushed_once(stage: &PullPlay) {
     );
 }
 
-/// US-4, FR-2, FR-3: 45 inline comments of 1.4 KB and the review's own text are all told, and all answered.
+/// US-4, FR-2, FR-3: 45 inline comments of 1.4 KB and the review's own text are all in prompts, and
+/// all answered.
 #[test]
 fn forty_five_comments_and_the_review_itself_are_told_and_answered() {
     let stage = PullPlay::new(&answering());
@@ -121,11 +123,12 @@ fn forty_five_comments_and_the_review_itself_are_told_and_answered() {
     pushed_once(&stage);
 }
 
-/// US-4, FR-2, FR-3: 300 comments need several runs of one fix: one push, one review, and every answer is kept.
+/// US-4, FR-2, FR-3: 300 comments need several runs of one fix: one push, one review, and every
+/// answer is kept.
 #[test]
 fn three_hundred_comments_are_told_in_several_runs_of_one_fix() {
     let stage = PullPlay::new(&answering());
-    // What is to be posted is looked at on the blackboard: 300 calls of the stand-in take long.
+    // Posts are checked on the blackboard: 300 calls of the fake take long.
     stage.play.world.sqlite(
         "CREATE TRIGGER later AFTER INSERT ON intents WHEN NEW.kind = 'answer' BEGIN
              UPDATE intents SET not_before = '2099-01-01T00:00:00.000Z' WHERE key = NEW.key; END",
@@ -180,7 +183,7 @@ fn three_hundred_comments_are_told_in_several_runs_of_one_fix() {
     );
 }
 
-/// US-4, FR-3: a short review after four long ones is told, and so are the long ones.
+/// US-4, FR-3: a short review after four long ones is in a prompt, and so are the long ones.
 #[test]
 fn a_short_review_after_four_long_ones_is_told() {
     let stage = PullPlay::new(&answering());
@@ -216,7 +219,7 @@ fn a_short_review_after_four_long_ones_is_told() {
     pushed_once(&stage);
 }
 
-/// Two comments of `comments` fit into one prompt, beside a short review.
+/// Two comments of `comments` fit into one prompt, besides a short review.
 const SMALL: &str = "[limits]\nfeedback_kb = 4\n";
 
 fn small() -> Script<'static> {
@@ -226,7 +229,7 @@ fn small() -> Script<'static> {
     }
 }
 
-/// Those of `n` comments that are in a prompt.
+/// Returns those of `n` comments that are in a prompt.
 fn told(prompts: &[String], n: usize) -> Vec<usize> {
     let all = prompts.join("\n");
     (1..=n)
@@ -234,8 +237,8 @@ fn told(prompts: &[String], n: usize) -> Vec<usize> {
         .collect()
 }
 
-/// FR-2, FR-3, US-4: five runs are the most; what they had no room for is answered by nobody, is listed for a person, and
-/// the next fix begins with it.
+/// FR-2, FR-3, US-4: five runs are the maximum; feedback that did not fit is not answered, is
+/// listed for a person, and the next fix starts with it.
 #[test]
 fn what_five_runs_have_no_room_for_is_left_to_a_person() {
     let stage = PullPlay::new(&small());
@@ -316,7 +319,7 @@ fn what_five_runs_have_no_room_for_is_left_to_a_person() {
     assert_eq!(answers(&stage).len(), 16);
 }
 
-/// A kill between the runs of a fix, or in the second one, loses nothing and tells nothing twice.
+/// A kill between the runs of a fix, or in the second one, loses nothing and repeats nothing.
 #[test]
 fn a_kill_between_the_runs_of_a_fix_goes_on_where_it_was() {
     for point in ["next_run.before", "spawn.after#2", "exit.seen#2"] {
@@ -356,7 +359,7 @@ fn a_kill_between_the_runs_of_a_fix_goes_on_where_it_was() {
     }
 }
 
-/// Only all runs together can have changed nothing.
+/// A fix without changes is judged over all its runs together.
 #[test]
 fn a_run_that_changes_nothing_is_fine_if_another_one_does() {
     let once = ANSWERS_ALL.replace(
@@ -403,7 +406,8 @@ fn a_run_that_changes_nothing_is_fine_if_another_one_does() {
     );
 }
 
-/// The gates run once, after the last run; what they find goes back to the agent, and the answers stay.
+/// The gates run once, after the last run; their output goes back to the agent, and the answers
+/// stay.
 #[test]
 fn red_gates_after_several_runs_are_fixed_in_one_more() {
     let gate = "gates = [[\"sh\", \"-c\", \"echo gate >>../gates-ran; test $(grep -c fixed work.txt) -ge 3\"]]";
@@ -443,7 +447,8 @@ fn red_gates_after_several_runs_are_fixed_in_one_more() {
     pushed_once(&stage);
 }
 
-/// A budget that ends between two runs leaves the rest to a person; what was told is pushed and answered.
+/// A budget that ends between two runs leaves the rest to a person; finished parts are pushed and
+/// answered.
 #[test]
 fn a_budget_that_ends_between_two_runs_leaves_the_rest_to_a_person() {
     let slow = format!("sleep 1.1\n{ANSWERS_ALL}");
@@ -495,7 +500,7 @@ fi
         play.count("findings WHERE outcome = 'open'"),
     );
     assert_eq!((resolved, open), (2, 3), "{:#?}", play.events());
-    // NFR-4: what was left out of a prompt is an event.
+    // NFR-4: feedback left out of a prompt is an event.
     let left_out = play
         .world
         .sqlite("SELECT metadata ->> '$.left_out' FROM events WHERE event_type = 'skipped' AND target_type = 'run'");

@@ -1,5 +1,5 @@
-//! What remand says on a pull request: once, whatever becomes of the answer; nothing that it must not tell; and never
-//! anything that it takes for somebody else's words afterwards.
+//! Posts of remand on a pull request: once, whatever happens to the response; nothing confidential;
+//! and never anything that it later takes for another person's text.
 
 use serde_json::{Value, json};
 
@@ -23,11 +23,12 @@ fn bodies(list: &[Value], by: &str) -> Vec<String> {
         .collect()
 }
 
-/// Our "changes requested" is taken back when a later review of ours passes; nobody else's ever is.
+/// remand's "changes requested" is dismissed when a later review of remand passes; nobody else's
+/// ever is.
 #[test]
 fn our_reviews_are_posted_once_and_only_ours_are_taken_back() {
     let stage = PullPlay::new(&rejecting());
-    // About what is no longer the head: it stands, and makes no work.
+    // About a commit that is no longer the head: it stays, and makes no work.
     let old = stage.remote_head("main");
     stage.forge.review(
         1,
@@ -80,8 +81,8 @@ fn our_reviews_are_posted_once_and_only_ours_are_taken_back() {
     );
 }
 
-/// The forge refuses a line that is not in the diff, and a request for changes by the pull request's author: what can't be
-/// said there is said elsewhere, once.
+/// The forge refuses a line that is not in the diff, and a request for changes by the pull
+/// request's author: text that cannot be posted there is posted elsewhere, once.
 #[test]
 fn what_the_forge_refuses_as_a_review_is_said_another_way() {
     let reviewer = r#"
@@ -101,7 +102,7 @@ says changes_requested "not fixed" "$(finding work.txt 99 'far below')"; fi
         "{ours:#?}"
     );
 
-    // Nobody can tell that the pull request is by this account.
+    // It is not known that the pull request is by this account.
     let own = PullPlay::unwatched(&rejecting());
     own.forge.log_in("carol");
     own.forge.fault(json!({ "method": "GET", "path": "user", "times": 1000, "then": { "status": { "status": 403, "body": "{\"message\": \"Resource not accessible by integration\"}" } } }));
@@ -120,8 +121,9 @@ says changes_requested "not fixed" "$(finding work.txt 99 'far below')"; fi
     );
 }
 
-/// On a pull request by the account that is logged in, GitHub refuses a request for changes: the findings are posted at
-/// their lines in a comment review, and nothing is tried that would be refused.
+/// On a pull request by the account that is logged in, GitHub refuses a request for changes: the
+/// findings are posted at their lines in a comment review, and nothing is tried that would be
+/// refused.
 #[test]
 fn a_rejection_of_our_own_pull_request_is_one_call_with_findings_at_their_lines() {
     let stage = PullPlay::unwatched(&rejecting());
@@ -172,7 +174,8 @@ fn a_rejection_of_our_own_pull_request_is_one_call_with_findings_at_their_lines(
     );
 }
 
-/// Each inline comment of a person has one answer with what was done and the commit; whoever asked is asked again, once.
+/// Each inline comment of a person has one reply with the action and the commit; its author is
+/// asked to review again, once.
 #[test]
 fn each_comment_of_a_person_is_answered_once() {
     let stage = PullPlay::new(&Script {
@@ -233,7 +236,7 @@ fn each_comment_of_a_person_is_answered_once() {
     );
 }
 
-/// What an agent did to the files that agents take their orders from is dropped: that is said, and not that it was done.
+/// An agent's edits of agent configuration are dropped: that is reported, and not that it was done.
 #[test]
 fn a_comment_on_what_was_dropped_is_not_answered_as_addressed() {
     let fixer = r#"
@@ -270,7 +273,8 @@ printf '```json\n{"answers": [{"id": "j1.1", "answer": "fixed", "reason": "short
     );
 }
 
-/// Every write is done, and its answer is lost: cut, dropped, or never given. All the same each is there once.
+/// Every write is carried out, and its response is lost: cut, dropped, or never sent. Still each is
+/// there once.
 #[test]
 fn a_write_whose_answer_is_lost_is_not_done_twice() {
     for then in ["cut_after_write", "dropped_after_write", "hang_after_write"] {
@@ -358,7 +362,8 @@ fn a_write_whose_answer_is_lost_is_not_done_twice() {
     }
 }
 
-/// A comment of our review is shown as older than the review, and the answer to the post was lost: it is still our review.
+/// A comment of remand's review is shown as older than the review, and the response to the post was
+/// lost: it is still remand's review.
 #[test]
 fn our_review_is_known_though_its_comments_are_older() {
     let stage = PullPlay::new(&Script {
@@ -398,8 +403,8 @@ fn our_review_is_known_though_its_comments_are_older() {
     );
 }
 
-/// What we said on a pull request stays ours when it is watched again later as another change, also what came through and
-/// was given up.
+/// remand's posts on a pull request stay its own when it is watched again later as another change,
+/// including those that arrived and were abandoned.
 #[test]
 fn what_was_said_for_an_earlier_change_is_still_known_as_ours() {
     for is_lost in [false, true] {
@@ -481,7 +486,8 @@ says changes_requested "there is a token in work.txt: ghp_7fK2mQ9xLw3Zr8Tb5Vn1Yc
     );
 }
 
-/// What keeps a text from calling people stands between its letters: a secret is looked for before that, too.
+/// Characters that prevent mentions are inserted between letters: secrets are searched before that,
+/// too.
 #[test]
 fn a_secret_that_the_words_of_a_post_would_hide_is_not_posted() {
     let token = "canary@of#the-forge-0123";
@@ -548,7 +554,7 @@ fn reviews_are_posted_as_the_setting_says() {
     assert_eq!(comment.forge.writes_to("dismissals"), 0);
 }
 
-/// An agent writes the words: on the pull request they move no cursor and turn no line around.
+/// An agent writes the text: on the pull request it moves no cursor and reverses no line.
 #[test]
 fn what_is_posted_carries_no_control_characters() {
     let reviewer = r#"

@@ -1,11 +1,13 @@
-//! What stays on the machine where remand runs: a pull request is read by others than the one who runs it.
+//! Data that stays on the machine where remand runs: a pull request has other readers than its
+//! operator.
 
 use serde_json::json;
 
 use crate::support::play::Script;
 use crate::support::pull_play::{PullPlay, rejecting};
 
-/// The reason is told here with all that it names; on the pull request stands that a person is needed, and where to ask.
+/// Asserts that the full reason is reported locally; the pull request only says that a person is
+/// needed, and where to ask.
 #[track_caller]
 fn told_here_only(stage: &PullPlay, reason: &str) {
     let play = &stage.play;

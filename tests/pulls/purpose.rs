@@ -1,5 +1,6 @@
-//! What a pull request is for: agents are told its description and the issue that it closes, if people who may write to the
-//! repository wrote them; and the fixer is told the commands that decide over its work.
+//! Purpose of a pull request: agents get its description and the issue that it closes, if people
+//! who may write to the repository wrote them; and the fixer gets the commands that decide about
+//! its work.
 
 use serde_json::json;
 
@@ -15,7 +16,7 @@ fn stage() -> PullPlay {
     })
 }
 
-/// The prompts of all runs.
+/// Returns the prompts of all runs.
 fn prompts(stage: &PullPlay) -> Vec<String> {
     let runs = stage
         .play
@@ -130,7 +131,8 @@ fn what_strangers_wrote_is_given_to_no_agent_and_that_is_said() {
     assert_eq!(asked_for(&stranger, &format!("/issues/{issue}")), 0);
 }
 
-/// It is not there, the forge fails, or it hangs for longer than a fetch may take: the loop goes on without it.
+/// The issue does not exist, the forge fails, or it hangs for longer than a fetch may take: the
+/// loop continues without it.
 #[test]
 fn an_issue_that_cannot_be_read_holds_nothing_up() {
     for then in [json!(null), json!("html502"), json!("hang")] {

@@ -1,4 +1,5 @@
-//! A pull request that is closed and reopened goes on where it was: nothing that was said or decided is lost.
+//! A pull request that is closed and reopened continues where it was: no feedback or decision is
+//! lost.
 
 use super::people::HALF_THEN_WAITS;
 use crate::support::play::Script;
@@ -99,7 +100,7 @@ fn a_fix_of_our_own_rejection_that_was_under_way_is_made_again() {
 
 #[test]
 fn what_a_person_objects_to_is_fixed_once_it_is_open_again() {
-    // In a fix that had not begun.
+    // In a fix that had not started.
     let stage = PullPlay::new(&quiet());
     let play = &stage.play;
     stage.tick();
@@ -123,7 +124,7 @@ fn what_a_person_objects_to_is_fixed_once_it_is_open_again() {
     reopen(&stage);
     stage.is_ready(2);
     assert!(stage.fix_prompt().contains("say it again"));
-    // Said while it was closed.
+    // Written while it was closed.
     close(&stage);
     stage.review("bob", "CHANGES_REQUESTED", "say it once more", &[]);
     stage
@@ -155,7 +156,8 @@ fn what_was_dismissed_while_it_was_closed_is_not_asked_for() {
     assert_eq!(stage.play.count("reviews"), 1, "the verdict stands");
 }
 
-/// It is said while nobody looks: by another program, say, or by our own review in the moment of the close.
+/// It is added between reads: by another program, or by remand's own review at the moment of the
+/// close.
 #[test]
 fn what_is_rejected_while_it_is_closed_is_fixed_once_it_is_open_again() {
     let stage = PullPlay::new(&quiet());
@@ -193,7 +195,7 @@ fn a_verdict_on_the_same_head_still_holds() {
     assert_eq!(play.count("reviews"), 2);
 }
 
-/// A push is an answer to what waited for a person, also while it was closed.
+/// A push answers an escalation, also while it was closed.
 #[test]
 fn a_push_while_it_was_closed_is_reviewed_and_nothing_older_asked_for() {
     let stage = PullPlay::new(&Script {
@@ -222,7 +224,7 @@ fn what_a_person_cancelled_does_not_come_back() {
     play.world.remand(&["cancel", "c1"]).ok();
     reopen(&stage);
     assert_eq!(play.state(), "closed", "{:#?}", play.events());
-    // Cancelled first, closed and reopened then.
+    // First cancelled, then closed and reopened.
     play.world.remand(&["watch", &format!("{REPO}#1")]).ok();
     stage.tick();
     play.world.remand(&["cancel", "c2"]).ok();

@@ -1,9 +1,9 @@
-//! What a project's rules say of a pull request and what a person says of its change: each has a word of its own.
+//! A project's rules for a pull request and a person's decision on its change are independent.
 
 use crate::support::play::Script;
 use crate::support::pull_play::{PullPlay, quiet};
 
-/// Taken over by its label, reviewed, and nothing to do.
+/// Creates a change that was adopted by its label and reviewed, with nothing to do.
 fn labelled() -> PullPlay {
     let stage = PullPlay::unwatched(&Script {
         tables: "[projects.calc.discover]\n",
@@ -15,7 +15,7 @@ fn labelled() -> PullPlay {
     stage
 }
 
-/// Somebody objects, and no agent is started for it.
+/// Asserts that an objection does not start an agent.
 #[track_caller]
 fn rests(stage: &PullPlay, says: &str) {
     stage.tick();
@@ -73,7 +73,7 @@ fn a_label_that_is_taken_off_during_a_persons_pause_counts_when_he_goes_on() {
     stage.is_ready(1);
 }
 
-/// The rules say nothing about what holds it up.
+/// The rules do not affect the reason for the hold.
 #[test]
 fn a_label_that_is_put_back_ends_no_hold() {
     let stage = labelled();

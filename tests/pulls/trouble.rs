@@ -1,11 +1,12 @@
-//! Trouble with GitHub: each kind is told by `why`, spends nothing, stores nothing by halves, and is over when it is over.
+//! Failures of GitHub: each kind is reported by `why`, spends nothing, stores nothing partially,
+//! and ends when the failure ends.
 
 use serde_json::{Value, json};
 
 use crate::support::play::Script;
 use crate::support::pull_play::{PullPlay, REPO, quiet, rejecting};
 
-/// Nothing was spent by trouble but the attempts of what was done before it: no cycle, no run.
+/// Asserts that failures spent nothing except the attempts made before: no cycle, no run.
 #[track_caller]
 fn nothing_is_spent(stage: &PullPlay, attempts: i64, told: &str) {
     let spent =
@@ -24,7 +25,7 @@ fn nothing_is_spent(stage: &PullPlay, attempts: i64, told: &str) {
     assert_eq!(stage.fixes(), (0, 0), "{told}");
 }
 
-/// A list of troubles of one read, each met in the middle of it, and what `why` says of it.
+/// Returns failures in the middle of a read, and the text of `why` for each.
 fn troubles() -> Vec<(Value, &'static str)> {
     vec![
         (json!("no_token"), "gh auth login"),
@@ -80,7 +81,7 @@ fn each_trouble_is_told_spends_nothing_and_passes() {
         assert_eq!(play.state(), "ready_for_human_review", "{then}");
         stage.forge.clear_faults();
     }
-    // Said once for a kind of trouble, not once for each read.
+    // Reported once per kind of failure, not once per read.
     let held = play.count("events WHERE event_type = 'held'");
     assert!(held <= 3, "{:#?}", play.events());
     stage.tick();
@@ -88,7 +89,7 @@ fn each_trouble_is_told_spends_nothing_and_passes() {
     assert!(!play.why().contains("could not be read"), "{}", play.why());
 }
 
-/// A change that has something to do waits for GitHub, with a time; its queued item is not failed by it.
+/// A change with work to do waits for GitHub, with a time; its queued item does not fail.
 #[test]
 fn without_gh_or_a_login_everything_waits() {
     let stage = PullPlay::new(&rejecting());
@@ -118,7 +119,7 @@ fn without_gh_or_a_login_everything_waits() {
     stage.is_ready(1);
 }
 
-/// What is used up is waited for: until the time that GitHub names, and not before.
+/// An exhausted rate limit is waited for: until the time that GitHub gives, and not less.
 #[test]
 fn a_limit_in_the_middle_of_the_second_page_stores_nothing_until_its_time() {
     let stage = PullPlay::new(&quiet());
@@ -156,7 +157,7 @@ fn a_limit_in_the_middle_of_the_second_page_stores_nothing_until_its_time() {
     stage.is_ready(0);
 }
 
-/// A list that moves while it is read shows an entry on two pages: it is stored once.
+/// A list that changes while it is read shows an entry on two pages: it is stored once.
 #[test]
 fn a_page_that_comes_twice_is_stored_once() {
     let stage = PullPlay::new(&quiet());
@@ -188,7 +189,7 @@ fn a_page_that_comes_twice_is_stored_once() {
     stage.is_ready(0);
 }
 
-/// The reserve is the user's: below it nothing is read, and it is said until when.
+/// The reserve belongs to the user: below it nothing is read, and the end of the wait is reported.
 #[test]
 fn the_users_part_of_the_budget_is_left_alone() {
     let stage = PullPlay::new(&rejecting());
@@ -200,7 +201,8 @@ fn the_users_part_of_the_budget_is_left_alone() {
     stage.is_ready(1);
 }
 
-/// Reads follow a renamed repository; writes do not, wait, and are done once the project has the new name.
+/// Reads follow a renamed repository; writes do not, wait, and are done once the project has the
+/// new name.
 #[test]
 fn a_renamed_repository_loses_nothing() {
     let mut stage = PullPlay::new(&rejecting());
@@ -233,7 +235,8 @@ fn a_renamed_repository_loses_nothing() {
     );
 }
 
-/// A pull request that is not to be seen holds, and after a while asks a person; nothing is spent on it.
+/// A pull request that is not visible is held, and after a while a person is asked; nothing is
+/// spent on it.
 #[test]
 fn a_pull_request_that_is_gone_is_a_persons_matter() {
     let stage = PullPlay::new(&rejecting());
@@ -262,7 +265,7 @@ fn a_pull_request_that_is_gone_is_a_persons_matter() {
     stage.is_ready(1);
 }
 
-/// Nobody has to find the way back by hand: what is to be seen again goes on where it was.
+/// No manual step is needed: a pull request that becomes visible again continues where it was.
 #[test]
 fn a_pull_request_that_is_back_goes_on_where_it_was() {
     let gone = json!({ "status": { "status": 404, "body": "{\"message\": \"Not Found\"}" } });
@@ -276,12 +279,12 @@ fn a_pull_request_that_is_back_goes_on_where_it_was() {
         stage.play.is_escalated("its PR can't be read");
         stage.forge.clear_faults();
     };
-    // With its review queued, and by itself.
+    // With its review queued, and automatically.
     let stage = PullPlay::new(&rejecting());
     vanish(&stage);
     stage.tick();
     stage.is_ready(1);
-    // With a verdict, which still holds, and because a person says so.
+    // With a verdict, which still holds, and because a person resumes it.
     vanish(&stage);
     stage.play.world.remand(&["retry", "c1"]).ok();
     assert_eq!(
@@ -293,7 +296,7 @@ fn a_pull_request_that_is_back_goes_on_where_it_was() {
     stage.tick();
     stage.is_ready(1);
     assert_eq!(stage.play.count("reviews"), 2, "{:#?}", stage.play.events());
-    // With a fix that had not begun.
+    // With a fix that had not started.
     stage.play.world.remand(&["pause", "c1"]).ok();
     stage.review("bob", "CHANGES_REQUESTED", "say it again", &[]);
     stage.tick();
@@ -303,7 +306,7 @@ fn a_pull_request_that_is_back_goes_on_where_it_was() {
     stage.is_ready(2);
 }
 
-/// GitHub goes away between the fix and its push: the commit waits, and is pushed once when it is back.
+/// GitHub fails between the fix and its push: the commit waits, and is pushed once when it is back.
 #[test]
 fn trouble_before_a_push_keeps_the_commit_and_pushes_it_later() {
     let stage = PullPlay::new(&Script {
@@ -313,7 +316,7 @@ fn trouble_before_a_push_keeps_the_commit_and_pushes_it_later() {
     let play = &stage.play;
     stage.tick();
     stage.review("bob", "CHANGES_REQUESTED", "say fixed", &[]);
-    // The read and the look before the fix are answered, the look before the push is not.
+    // The read and the check before the fix are answered, the check before the push is not.
     stage.forge.fault(
         json!({ "method": "GET", "path": "pulls/1", "skip": 4, "times": 1000, "then": "html502" }),
     );
@@ -336,7 +339,7 @@ fn trouble_before_a_push_keeps_the_commit_and_pushes_it_later() {
     );
 }
 
-/// An outage of days: what is to be posted is tried for as long as it takes.
+/// An outage of days: posts are retried for as long as it takes.
 #[test]
 fn no_outage_is_so_long_that_a_post_is_given_up() {
     let stage = PullPlay::new(&quiet());
@@ -365,7 +368,8 @@ fn no_outage_is_so_long_that_a_post_is_given_up() {
     stage.is_ready(0);
 }
 
-/// What GitHub refuses is not tried again by itself; it is said wherever one looks, with what to type.
+/// A post that GitHub refuses is not retried automatically; it is reported everywhere, with a
+/// command.
 #[test]
 fn a_post_that_github_refuses_is_shown_until_a_person_has_it_posted() {
     let stage = PullPlay::new(&quiet());
@@ -413,7 +417,7 @@ fn a_post_that_github_refuses_is_shown_until_a_person_has_it_posted() {
             .remand(&["post", "c1"])
             .ok()
             .stdout
-            .contains("has nothing")
+            .contains("has no post")
     );
     stage.forge.merge(1, "bob");
     stage.tick();

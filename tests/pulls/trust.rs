@@ -1,5 +1,5 @@
-//! Who may make work, and what comes of a text that means harm: through the binary, with a count of the agents that were
-//! started.
+//! Authors who may create work, and the effect of malicious text: through the binary, counting the
+//! started agents.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn objects<'a>(by: &'a str, body: &'a str) -> Review<'a> {
     }
 }
 
-/// The rows of the table of trust that start nothing, all on one pull request.
+/// The rows of the trust table that start nothing, all on one pull request.
 #[test]
 fn whoever_may_not_write_starts_no_agent() {
     let stage = PullPlay::new(&quiet());
@@ -37,7 +37,7 @@ fn whoever_may_not_write_starts_no_agent() {
             "read",
             "permission on the repository is read",
         ),
-        // A name makes nobody a bot, and no user can have this one, whatever the permission.
+        // A name does not make a bot, and no user can have this one, whatever the permission.
         ("sly[bot]", "write", "no user can have such a name"),
     ];
     for (login, permission, _) in rows {
@@ -80,7 +80,8 @@ fn whoever_may_not_write_starts_no_agent() {
     );
 }
 
-/// GitHub has nobody's permission by that name, or says that it can't tell: nothing is decided in favour of anybody.
+/// GitHub has no permission for that name, or reports that it does not know: access is never
+/// granted by default.
 #[test]
 fn a_permission_that_can_not_be_had_is_none_and_one_that_was_not_had_is_asked_again() {
     let stage = PullPlay::new(&quiet());
@@ -103,7 +104,7 @@ fn a_permission_that_can_not_be_had_is_none_and_one_that_was_not_had_is_asked_ag
     stage.tick();
     stage.is_ready(1);
 
-    // Not there: no. The answer for somebody else is not his.
+    // Not found: no. The answer for another user does not apply.
     let path = format!("repos/{REPO}/collaborators/carol/permission");
     let body = "{\"message\": \"Not Found\"}";
     stage
@@ -119,7 +120,7 @@ fn a_permission_that_can_not_be_had_is_none_and_one_that_was_not_had_is_asked_ag
     );
 }
 
-/// What was answered once holds for a time only; then a right that was taken away is gone.
+/// A permission is cached for a limited time; then a revoked one is gone.
 #[test]
 fn a_right_that_was_taken_away_makes_no_work() {
     let stage = PullPlay::new(&quiet());
@@ -142,7 +143,8 @@ fn a_right_that_was_taken_away_makes_no_work() {
     );
 }
 
-/// A bot makes work only by the number of its account; a person with such a name is a person, with his own permission.
+/// A bot creates work only by the number of its account; a person with such a name is a person,
+/// with their own permission.
 #[test]
 fn a_bot_is_known_by_its_number() {
     let stage = PullPlay::unwatched(&quiet());
@@ -181,7 +183,8 @@ fn a_bot_is_known_by_its_number() {
     stage.is_ready(1);
 }
 
-/// Fork, default branch, and names that would be options: refused by `watch` with the reason, and passed over by the rules.
+/// Fork, default branch, and names that would be options: refused by `watch` with the reason, and
+/// passed over by the rules.
 #[test]
 fn what_can_not_be_pushed_to_is_refused_at_adoption() {
     let stage = PullPlay::unwatched(&Script {
@@ -230,7 +233,7 @@ fn what_can_not_be_pushed_to_is_refused_at_adoption() {
     }
 }
 
-/// What was accepted is what counts: an edit later, by whomever, reaches no agent.
+/// The accepted text counts: a later edit, by anyone, reaches no agent.
 #[test]
 fn an_edit_after_acceptance_reaches_no_agent() {
     let stage = PullPlay::new(&quiet());
@@ -270,7 +273,7 @@ fn an_edit_after_acceptance_reaches_no_agent() {
     );
 }
 
-/// Whatever stands in a body stays inside its fence, is shortened where it is endless, and shows what it is.
+/// Any text in a body stays inside its fence, is shortened if it is endless, and is shown as it is.
 #[test]
 fn a_hostile_body_stays_in_its_fence() {
     let stage = PullPlay::new(&Script {

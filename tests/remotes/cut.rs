@@ -8,7 +8,7 @@ use crate::support::run;
 /// Waits in the middle of a push, for a while.
 const WAITS: &str = "cat >/dev/null\necho $$ >../hooked\ni=0\nwhile [ $i -lt 1200 ]; do sleep 0.05; i=$((i+1)); done\n";
 
-/// A zombie is not: whoever should reap it was killed.
+/// Returns false for a zombie: the process that should reap it was killed.
 fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")
@@ -38,7 +38,7 @@ fn the_push_of_a_killed_daemon_is_ended_before_another_is_made() {
     assert_eq!((stage.moves("feature").len(), stage.runs()), (1, 1));
 }
 
-/// What became of a push whose change is over before anybody knew is looked up, and said.
+/// The result of a push whose change ended before it was known is looked up and reported.
 #[test]
 fn a_push_that_nobody_goes_on_with_has_its_end_recorded() {
     for (point, result) in [("push.before", "given_up"), ("push.after", "done")] {

@@ -1,5 +1,6 @@
-//! The gates that decide a push judge exactly the commit that is pushed: whatever an agent does to its worktree, its index
-//! or its repository, a green gate means that a fresh clone of the pushed commit is green too.
+//! The gates that decide about a push check exactly the commit that is pushed: whatever an agent
+//! does to its worktree, its index or its repository, a passing gate means that a fresh clone of
+//! the pushed commit passes too.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,8 @@ use super::Remotes;
 use crate::support::play::Script;
 use crate::support::pull_play::{PullPlay, rejecting};
 
-/// Green when `value.txt` says "good", or names a file that does; when every test passes; and when `exec.sh`, if it is
-/// there, can be executed.
+/// Passes if `value.txt` contains "good", or names a file that does; if every test passes; and if
+/// `exec.sh`, if it exists, is executable.
 const GATE: &str = r#"
 value=$(cat value.txt) || exit 1
 [ "$value" = good ] || [ "$(cat "$value" 2>/dev/null)" = good ] || { echo "value.txt is not good"; exit 1; }
@@ -21,7 +22,8 @@ for t in tests/*.sh; do [ ! -e "$t" ] || sh "$t" || { echo "$t failed"; exit 1; 
 
 const TABLES: &str = "[loop]\nmax_gate_rounds = 0\n";
 
-/// What an agent does besides its fix: the gate would be green in its worktree, and is red in a fresh clone.
+/// Actions of an agent besides its fix, with which the gate would pass in its worktree and fails in
+/// a fresh clone.
 const TRICKS: [(&str, &str); 14] = [
     (
         "assume-unchanged",
@@ -107,7 +109,7 @@ fn stage(does: &str, settings: &str) -> Remotes {
     stage
 }
 
-/// Whether a gate is green in a fresh clone of what the remote has.
+/// Returns true if a gate passes in a fresh clone of the remote.
 fn is_green_in_a_clone(pull: &PullPlay) -> bool {
     let clone = pull.play.world.root().join("fresh");
     let world = &pull.play.world;
@@ -157,7 +159,8 @@ fn is_red_everywhere(trick: &str, does: &str) -> Result<(), String> {
             is_green_in_a_clone(&stage),
             trick.starts_with("clean filter"),
         ) {
-            // The agent's filter does not run for our git, so what it wrote is what is committed.
+            // The agent's filter does not run for remand's git, so the commit has what the agent
+            // wrote.
             (true, true) => Ok(()),
             (true, false) => Err(format!(
                 "{trick}: pushed, and the gate is green in a fresh clone"
@@ -178,7 +181,7 @@ fn is_red_everywhere(trick: &str, does: &str) -> Result<(), String> {
 
 #[test]
 fn an_honest_fix_is_pushed_and_green_in_a_clone() {
-    // With names and contents that are easily got wrong.
+    // With names and contents that are easy to get wrong.
     let does = r#"
 echo good >value.txt
 echo true >exec.sh; chmod +x exec.sh
@@ -216,7 +219,7 @@ lines'; echo 2 >'a "folder"/\\x'; echo 3 >"$(printf 'latin-\351')"; echo 4 >-n
     }
 }
 
-/// Everything that stands in a folder and below it, but for its repository.
+/// Returns everything in and below a directory, except its repository.
 fn paths(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];

@@ -1,4 +1,5 @@
-//! What must not be pushed, whatever the agent does: it is kept, told, and a person is asked.
+//! Contents that must not be pushed, whatever the agent does: they are saved and reported, and a
+//! person is asked.
 
 use super::{FIXES, Remotes};
 use crate::support::play::Script;
@@ -10,7 +11,7 @@ const CODED: &str = "eGNhbmFyeS1vZi10aGUtZm9yZ2UtMDEyMw==";
 
 const TABLES: &str = "[push]\nmax_file_kb = 64\nmax_files = 5\n";
 
-/// What an agent did, the reason that is shown, and something that is kept.
+/// Actions of an agent, the reported reason, and something that is saved.
 struct Case {
     does: String,
     reason: &'static str,
@@ -150,7 +151,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// One change, one agent after the other: each is refused, and the next is sent by `retry`.
+/// One change, one agent after the other: each is refused, and the next is started by `retry`.
 #[test]
 fn what_must_not_be_pushed_is_kept_and_a_person_asked() {
     let stage = Remotes::unwatched(&Script {
@@ -183,7 +184,7 @@ fn what_must_not_be_pushed_is_kept_and_a_person_asked() {
         "a secret is told"
     );
     assert!(!told.contains("0a1B2c3D4e5F6g7H8i9J"), "a secret is told");
-    // And what may be pushed is.
+    // Allowed contents are pushed.
     stage.play.fixer(FIXES);
     stage.play.world.remand(&["retry", "c1"]).ok();
     stage.tick_with_token(CANARY);
@@ -208,7 +209,7 @@ fn a_pull_request_from_the_default_branch_is_not_taken_over() {
     assert_eq!(stage.play.count("changes"), 0);
 }
 
-/// It may: what counts is what is there. Nothing is pushed twice.
+/// It may: the state of the remote counts. Nothing is pushed twice.
 #[test]
 fn an_agent_that_pushes_a_good_fix_by_itself_is_done() {
     let stage = Remotes::new(&rejecting());
@@ -221,7 +222,7 @@ fn an_agent_that_pushes_a_good_fix_by_itself_is_done() {
     assert_eq!(stage.subjects(), ["add work.txt", "By the agent"]);
 }
 
-/// What must not be there is there: said, and not taken for the work of a person who answers.
+/// Forbidden contents are on the remote: this is reported, and not treated as a person's answer.
 #[test]
 fn an_agent_that_pushes_by_itself_what_it_must_not_is_found_out() {
     let stage = Remotes::new(&rejecting());
@@ -241,7 +242,7 @@ fn an_agent_that_pushes_by_itself_what_it_must_not_is_found_out() {
     );
     assert_eq!((stage.moves("feature").len(), stage.runs()), (1, 1));
     stage.play.worktree_is_at(&before);
-    // The person takes it off, and it goes on from there.
+    // The person removes it, and the change continues from there.
     stage.person(&format!("git push --quiet --force origin {before}:feature"));
     stage.play.fixer(FIXES);
     stage.tick();
@@ -255,8 +256,8 @@ fn an_agent_that_pushes_by_itself_what_it_must_not_is_found_out() {
 const FEW: &str = "[push]\nmax_files = 5\n";
 const LITTLE: &str = "[push]\nmax_total_kb = 100\n";
 
-/// A fix is measured before it is copied: copying a gigabyte ends at a time limit, every time. Here copying is what can't
-/// be done at all.
+/// A fix is measured before it is copied: copying a gigabyte would hit a time limit every time.
+/// Here copying is not possible at all.
 #[test]
 fn a_fix_that_is_too_large_is_handed_over_before_it_is_copied() {
     let many = "for i in 1 2 3 4 5 6 7 8; do echo $i >many$i; done";

@@ -1,5 +1,5 @@
-//! Settings of git that decide a push, changed while an agent ran: nothing is pushed with them until a person says that
-//! they are theirs. S-rules on what is pushed.
+//! Git settings that decide about a push, changed while an agent ran: nothing is pushed with them
+//! until a person confirms them. S-rules on what is pushed.
 
 use std::fs;
 
@@ -9,7 +9,8 @@ use crate::support::pull_play::{REPO, rejecting};
 
 const CANARY: &str = "canary-of-the-forge-0123";
 
-/// An agent without a sandbox adds a setting to the user's configuration while it fixes.
+/// Creates a fix during which an agent without a sandbox adds a setting to the user's
+/// configuration.
 fn planted(setting: &str) -> Remotes {
     let stage = Remotes::new(&Script {
         fixer: FIXES,
@@ -54,7 +55,7 @@ fn nothing_is_pushed_with_a_helper_that_an_agent_added_until_a_person_accepts_it
     assert_eq!((stage.moves("feature").len(), stage.runs()), (1, 1));
     let who = "SELECT actor_id FROM events WHERE event_type = 'instructed' AND metadata ->> 'action' = 'accept_git_settings'";
     assert_eq!(stage.play.world.sqlite(who), "ada");
-    // The same settings are no question any more.
+    // The same settings are not asked about again.
     stage.play.fixer(FIXES);
     stage
         .play
@@ -168,7 +169,8 @@ fn a_user_may_change_them_while_no_agent_runs() {
     );
 }
 
-/// Settings were seen by a clock that was ahead: what an agent does after that is still an agent's.
+/// Settings were recorded by a clock that was ahead: a later change by an agent is still attributed
+/// to it.
 #[test]
 fn a_clock_that_was_ahead_makes_nobody_trusted() {
     let stage = planted("credential.helper '!echo'");
@@ -180,7 +182,7 @@ fn a_clock_that_was_ahead_makes_nobody_trusted() {
     stage.play.is_escalated(ASKS);
 }
 
-/// A person accepts what they were asked about last, and nothing that they were asked about before.
+/// A person accepts the settings that they were asked about last, and none from before.
 #[test]
 fn earlier_questions_are_not_answered_by_a_later_yes() {
     let stage = planted("url.https://evil.test/.insteadOf https://github.com/");

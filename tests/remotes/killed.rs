@@ -1,11 +1,11 @@
-//! A git that is killed, or meets a worktree that another git is just making: the environment's trouble, which is waited
-//! for, and no person is asked.
+//! A git that is killed, or that runs into a worktree under construction: a problem of the
+//! environment, which is waited for without asking a person.
 
 use super::{FIXES, Remotes};
 use crate::support::play::Script;
 use crate::support::pull_play::{PullPlay, REPO, quiet, rejecting};
 
-/// A git in front of the real one, which does `line` first; `$*` are git's arguments.
+/// Installs a git that runs `line` before the real one; `$*` are git's arguments.
 fn before_git(stage: &PullPlay, line: &str) {
     let real = which::which_in("git", std::env::var_os("PATH"), "/").unwrap();
     stage
@@ -69,7 +69,8 @@ fn a_killed_git_below_a_fetch_is_waited_for() {
     is_held_and_goes_on(&line, "was ended by a signal");
 }
 
-/// Eight slots make eight worktrees: one at a time, since a git that looks while another makes one fails.
+/// Eight slots create eight worktrees: one at a time, since a git that reads while another creates
+/// one fails.
 #[test]
 fn worktrees_are_made_one_at_a_time() {
     let stage = Remotes::unwatched(&Script {
@@ -112,7 +113,7 @@ fn worktrees_are_made_one_at_a_time() {
     );
 }
 
-/// What git reports while another git makes a worktree passes.
+/// An error that git reports while another git creates a worktree is temporary.
 #[test]
 fn a_worktree_that_is_half_made_is_looked_at_again() {
     let stage = Remotes::new(&Script {

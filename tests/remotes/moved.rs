@@ -1,13 +1,13 @@
-//! The remote is not where it was when the fix began.
+//! The remote has moved since the fix started.
 
 use super::{FIXES, Remotes};
 use crate::support::play::Script;
 use crate::support::pull_play::rejecting;
 
-/// Writes down which commit it was run on.
+/// Records the commit on which it was run.
 const GATE: &str = "git rev-parse HEAD >>\"$HOME/gated\"\n";
 
-/// The person does this before the agent writes anything.
+/// Creates a fix in which the person does this before the agent writes anything.
 fn during(line: &str) -> Remotes {
     let stage = Remotes::new(&Script {
         settings: "gates = [[\"gate\"]]",
@@ -73,7 +73,7 @@ fn a_fix_that_does_not_go_together_with_what_a_person_pushed_meanwhile_is_kept_a
     );
     assert_eq!(stage.kept("work.txt"), "work\nfixed");
     stage.play.worktree_is_at(&before);
-    // Begun again where they are.
+    // Started again at their commit.
     stage.play.fixer(FIXES);
     stage.retry();
     stage.is_ready();
@@ -106,7 +106,7 @@ fn a_branch_that_is_deleted_during_the_fix_is_not_made_again() {
     assert_eq!(stage.remote_head("feature"), "");
 }
 
-/// A gate that pushes, as some do: the remote is at our commit before we are.
+/// A gate that pushes, as some do: the remote is at the fix before remand pushes it.
 #[test]
 fn a_remote_that_has_our_commit_already_is_not_pushed_to() {
     let stage = during("true");

@@ -1,4 +1,4 @@
-//! Worktrees of remand's own: made, set up, made again; and those that are not used.
+//! Worktrees of remand: created, set up, recreated; and those that are not used.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use crate::support::pull_play::rejecting;
 use crate::support::run;
 
 const SETUP: &str = "setup = [\"prepare\"]\n";
-/// Writes down where it ran, and all that it can see.
+/// Records where it ran, and everything that it can see.
 const PREPARE: &str = "echo \"$PWD $(git rev-parse --abbrev-ref HEAD) $(git rev-parse HEAD)\" >>\"$HOME/prepared\"\nenv >>\"$HOME/env\"\n";
 const LOCK: &str = "[projects.calc]\nsetup_again_on = [\"package-lock.json\"]\n";
 
-/// A pull request whose branch is in no worktree, and not in the repository.
+/// Creates a pull request whose branch is in no worktree, and not in the repository.
 fn without_worktree(script: &Script<'_>) -> Remotes {
     let mut stage = Remotes::unwatched(script);
     let (repo, worktree) = (stage.play.repo.clone(), stage.play.worktree.clone());
@@ -84,7 +84,7 @@ fn a_worktree_is_made_and_set_up_before_the_first_agent_and_again_when_a_lock_fi
     stage.tick();
     stage.is_ready();
     assert_eq!((prepared(&stage).len(), stage.runs()), (2, 2));
-    // It vanishes, and with it all that was set up.
+    // It vanishes, and with it the output of the set-up.
     remove(&stage.play.worktree);
     stage
         .play
@@ -123,7 +123,8 @@ fn gates_see_what_is_set_up_for_the_commit_that_they_test() {
     stage.watch();
     stage.tick();
     stage.is_ready();
-    // In the worktree, in the checkout of the fix, and in the worktree again since the fix changed the lock file.
+    // In the worktree, in the checkout of the fix, and in the worktree again since the fix changed
+    // the lock file.
     assert_eq!(
         (prepared(&stage).len(), stage.runs()),
         (3, 1),
@@ -159,7 +160,8 @@ fn a_set_up_that_fails_holds_the_change_until_it_works() {
     stage
         .play
         .is_held("neither committed nor ignored: left.txt");
-    // What it leaves behind is nobody's work: it is kept, and taken away before the next try.
+    // The files that it leaves behind are not work: they are saved, and removed before the next
+    // attempt.
     stage.play.world.script(
         "prepare",
         "test ! -e left.txt || exit 4\necho 1 >half.txt\necho '}' >>work.txt\nexit 5\n",
@@ -209,7 +211,8 @@ fn a_set_up_that_is_killed_with_the_daemon_is_begun_again() {
     assert!(!stage.play.worktree.join("left.txt").exists());
 }
 
-/// The author rebases: nothing in the worktree is not on the remote, or was not, so it goes where the branch went.
+/// The author rebases: everything in the worktree is or was on the remote, so it follows the
+/// branch.
 #[test]
 fn a_branch_that_its_author_rewrites_is_followed() {
     let stage = without_worktree(&Script {
@@ -242,7 +245,7 @@ fn a_branch_that_its_author_rewrites_is_followed() {
         .world
         .sqlite("SELECT head FROM reviews ORDER BY rowid DESC LIMIT 1");
     assert_eq!(reviewed, stage.remote_head("feature"));
-    // And a fix goes on from there.
+    // A fix continues from there.
     stage.person("git commit --quiet --amend -m Again; git push --quiet --force origin feature");
     stage
         .play
@@ -257,7 +260,7 @@ fn a_branch_that_its_author_rewrites_is_followed() {
     );
 }
 
-/// Wherever it dies on the way, the next one comes to the same place.
+/// Wherever it dies, the next one gets to the same result.
 #[test]
 fn a_worktree_that_is_cut_while_it_follows_a_rewritten_branch_gets_there() {
     let stage = without_worktree(&Script {
@@ -301,7 +304,7 @@ fn a_worktree_that_is_cut_while_it_follows_a_rewritten_branch_gets_there() {
     }
 }
 
-/// What stands where the worktree was is not used, and not touched.
+/// A file in the place of the worktree is not used, and not touched.
 #[test]
 fn a_link_or_a_file_in_the_place_of_a_worktree_is_not_used() {
     let stage = without_worktree(&Script {
@@ -335,7 +338,7 @@ fn a_link_or_a_file_in_the_place_of_a_worktree_is_not_used() {
         before
     );
     assert_eq!(stage.runs(), 1);
-    // With nothing in its place it is made again.
+    // With nothing in its place it is created again.
     std::fs::remove_file(&path).unwrap();
     stage.retry();
     stage.is_ready();
@@ -360,7 +363,7 @@ fn a_worktree_of_the_user_s_own_is_never_made_again() {
     assert_eq!(prepared(&stage).len(), 0, "and never set up");
 }
 
-/// HEAD of a checkout, as a branch or as `HEAD` where it is detached, and its commit.
+/// Returns HEAD of a checkout, as a branch or as `HEAD` if it is detached, and its commit.
 fn head_of(stage: &Remotes, folder: &Path) -> (String, String) {
     let ask = |args: &[&str]| stage.play.world.git(folder, args);
     (
@@ -369,7 +372,7 @@ fn head_of(stage: &Remotes, folder: &Path) -> (String, String) {
     )
 }
 
-/// The worktree is detached at the remote's head, and a ref keeps its commits.
+/// Asserts that the worktree is detached at the remote's head, and a ref keeps its commits.
 #[track_caller]
 fn is_detached(stage: &Remotes) {
     let head = stage.remote_head("feature");
@@ -386,7 +389,8 @@ fn is_detached(stage: &Remotes) {
     );
 }
 
-/// After opening a pull request one is on its branch: it is worked on all the same, and the checkout is not touched.
+/// After opening a pull request a person is on its branch: it is still worked on, and the checkout
+/// is not touched.
 #[test]
 fn a_branch_in_the_main_checkout_is_worked_on_beside_it() {
     let stage = without_worktree(&Script {
@@ -418,7 +422,7 @@ fn a_branch_in_the_main_checkout_is_worked_on_beside_it() {
     is_detached(&stage);
 }
 
-/// While an agent works, when it is done, and when the change is over.
+/// While an agent works, when it has finished, and when the change has ended.
 #[test]
 fn the_branch_of_a_pull_request_can_be_checked_out_at_any_time() {
     let stage = without_worktree(&Script {
@@ -444,7 +448,7 @@ fn the_branch_of_a_pull_request_can_be_checked_out_at_any_time() {
         &repo,
         "git checkout --quiet feature && git checkout --quiet main",
     );
-    // Watched again it is worked on in the same worktree.
+    // If watched again, it is worked on in the same worktree.
     stage.watch();
     stage
         .play
@@ -474,7 +478,7 @@ fn the_branch_of_a_pull_request_can_be_checked_out_at_any_time() {
     stage.play.sh(&repo, "git checkout --quiet feature");
 }
 
-/// As an earlier version made it. One with work in it is left alone.
+/// A worktree as created by an earlier version. One with work in it is left alone.
 #[test]
 fn a_worktree_that_is_on_a_branch_is_detached_when_nobody_is_at_work_in_it() {
     let stage = without_worktree(&Script {
@@ -552,7 +556,8 @@ fn a_fix_whose_ref_has_not_moved_yet_is_not_lost() {
     }
 }
 
-/// What an agent commits on a branch that it switched to is not used, and kept; its worktree is detached again.
+/// Commits of an agent on a branch that it switched to are saved but not used; its worktree is
+/// detached again.
 #[test]
 fn an_agent_that_switches_to_a_branch_is_put_back() {
     let fixer = format!("{FIXES}git checkout --quiet -b mine && git commit --quiet -am mine\n");
@@ -583,7 +588,7 @@ fn outside(stage: &Remotes) -> String {
         .sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'")
 }
 
-/// A branch that an agent moves is put back, wherever HEAD is at the end; what it led to is kept.
+/// A branch that an agent moves is moved back, wherever HEAD is at the end; its commits are kept.
 #[test]
 fn an_agent_that_moves_another_branch_is_reported_and_undone() {
     const MOVES: &str = "git checkout --quiet other && git commit --quiet --allow-empty -m stray";

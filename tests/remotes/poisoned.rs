@@ -1,4 +1,4 @@
-//! A repository that is full of traps: none of them sees the forge's token, none of them moves the push elsewhere.
+//! A repository full of traps: none of them sees the forge's token, and none redirects the push.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use crate::support::run;
 
 const CANARY: &str = "canary-of-the-forge-0123";
 
-/// Every hook that git knows.
+/// All hooks known to git.
 const HOOKS: &str = "applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg \
     commit-msg post-commit pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive post-receive \
     post-update reference-transaction push-to-checkout pre-auto-gc post-rewrite sendemail-validate fsmonitor-watchman \
     p4-changelist p4-prepare-changelist p4-post-changelist p4-pre-submit post-index-change";
 
-/// Settings that start something, each with the trap for a value, and some that lead elsewhere. `TRAP NAME` writes its
-/// environment down and passes its input on.
+/// Settings that start a command, each with the trap as its value, and some that redirect. `TRAP
+/// NAME` records its environment and passes its input on.
 const SETTINGS: &str = "
 core.fsmonitor=TRAP fsmonitor
 core.sshCommand=TRAP ssh
@@ -76,7 +76,7 @@ include.path=COMMON/more
 includeIf.gitdir:/.path=COMMON/more
 ";
 
-/// Plants all of it from a worktree.
+/// Returns a script that plants all of it from a worktree.
 fn plant(stage: &Remotes) -> String {
     let root = stage.play.world.root();
     let trap = stage.play.world.script(
@@ -126,7 +126,7 @@ fn evil(stage: &Remotes) -> PathBuf {
     stage.play.world.root().join("evil.git")
 }
 
-/// The names of the traps that went off, once each.
+/// Returns the names of the triggered traps, without duplicates.
 fn sprung(stage: &Remotes) -> Vec<String> {
     let Ok(entries) = fs::read_dir(stage.play.world.root().join("sprung")) else {
         return Vec::new();
@@ -153,7 +153,7 @@ fn nothing_went_elsewhere(stage: &Remotes) {
     assert_eq!(sprung(stage), [""; 0], "git started what was planted");
 }
 
-/// Against git as people use it.
+/// Checks the traps with git as people use it.
 #[track_caller]
 fn the_traps_work(stage: &Remotes) {
     let naive = format!(
@@ -234,7 +234,8 @@ fn traps_that_were_there_before_see_no_token_and_lead_the_push_nowhere() {
     nothing_went_elsewhere(&stage);
 }
 
-/// A person's commit on top makes us replay the fix in the poisoned repository, in a worktree of its own.
+/// A person's commit on top makes remand replay the fix in the poisoned repository, in its own
+/// worktree.
 #[test]
 fn traps_see_no_token_when_a_fix_is_replayed() {
     let stage = Remotes::new(&rejecting());
@@ -255,7 +256,7 @@ fn traps_see_no_token_when_a_fix_is_replayed() {
     nothing_went_elsewhere(&stage);
 }
 
-/// The repository itself is said to be elsewhere.
+/// The configuration claims that the repository itself is elsewhere.
 #[test]
 fn a_common_dir_that_leads_elsewhere_is_not_followed_with_the_token() {
     let stage = Remotes::new(&rejecting());

@@ -1,4 +1,5 @@
-//! The forge's token stays with the one that pushes: on a pull request it is used, and no child ever sees it.
+//! The forge's token stays with the process that pushes: on a pull request it is used, and no child
+//! ever sees it.
 
 use super::{FIXES, Remotes};
 use crate::agents::secrets::{LOOK, as_nobody};
@@ -23,7 +24,7 @@ fn no_child_on_a_pull_request_reads_the_token_that_pushes() {
     let Some(mut tick) = as_nobody(play) else {
         return;
     };
-    // Another user may not be let into the folder that the program was built in.
+    // Another user may not have access to the directory in which the program was built.
     let config = play.world.root().join("config/remand/config.toml");
     let own = tick
         .get_args()

@@ -1,4 +1,4 @@
-//! A remote that does not take a push: refused, silent, cut, gone, closed to us.
+//! A remote that does not accept a push: refused, silent, disconnected, gone, no access.
 
 use super::{FIXES, Remotes};
 use crate::support::play::Script;
@@ -19,7 +19,8 @@ fn committed(stage: &Remotes) -> String {
         .git(&stage.play.worktree, &["rev-parse", "HEAD"])
 }
 
-/// Sends git elsewhere than to the pinned URL, as a user's own configuration can; during the fix, and a person accepts it.
+/// Redirects git from the pinned URL, as a user's configuration can; during the fix, and a person
+/// accepts it.
 fn led_to(url: &str) -> Remotes {
     let stage = stage("");
     let gitconfig = stage.play.world.root().join("home/.gitconfig");
@@ -42,7 +43,7 @@ fn led_to(url: &str) -> Remotes {
     stage
 }
 
-/// The configuration is as it was before.
+/// Restores the configuration.
 fn led_back(stage: &Remotes) {
     stage.play.sh(
         stage.play.world.root(),

@@ -1,11 +1,11 @@
-//! A person takes back what we pushed: no more fixes are made by themselves.
+//! A person reverts a pushed fix: no more fixes are made automatically.
 
 use super::{FIXES, Remotes};
 use crate::support::forge::Review;
 use crate::support::play::Script;
 use crate::support::pull_play::rejecting;
 
-/// Fixed, pushed, reviewed, and then the person does this.
+/// Creates a change that was fixed, pushed and reviewed; then the person does this.
 fn taken_back(line: &str) -> Remotes {
     let stage = Remotes::new(&Script {
         fixer: FIXES,
@@ -15,7 +15,7 @@ fn taken_back(line: &str) -> Remotes {
     stage.is_ready();
     assert_eq!(stage.runs(), 1);
     stage.person(line);
-    // Long after our push: until then the forge may just be slow.
+    // Long after the push: until then the forge may just be slow.
     stage
         .play
         .world
@@ -32,7 +32,7 @@ fn short(sha: &str) -> &str {
     &sha[..10]
 }
 
-/// It stays off while nobody speaks, whatever our reviewer says.
+/// Asserts that fixes stay off until a person resumes them, whatever remand's reviewer finds.
 #[track_caller]
 fn is_off(stage: &Remotes, who: &str) {
     let ours = stage.moves("feature")[0].clone();
@@ -115,7 +115,7 @@ fn a_tree_that_is_put_back_by_hand_turns_fixes_off_and_a_request_on_the_pull_req
     assert_eq!(stage.runs(), 2);
 }
 
-/// Retried, it does not say the same again: the person has heard it.
+/// After a retry it does not repeat the message: the person has seen it.
 #[test]
 fn a_person_who_retries_after_a_revert_gets_the_review_of_it() {
     let stage = taken_back("git revert --no-edit HEAD >/dev/null; git push --quiet");
@@ -150,7 +150,7 @@ fn a_revert_during_the_next_fix_keeps_it_from_being_pushed() {
     assert_eq!(stage.kept("other.txt"), "more");
 }
 
-/// Where the branch is then, it was once by a push of ours.
+/// The branch is then at a commit that remand once pushed.
 #[test]
 fn the_last_of_two_fixes_is_taken_off_the_branch() {
     let stage = Remotes::new(&Script {

@@ -1,4 +1,4 @@
-//! The worktree is not where the remote is when a fix is to begin.
+//! The worktree is not at the remote's head when a fix starts.
 
 use super::{FIXES, Remotes};
 use crate::support::play::Script;
@@ -25,7 +25,7 @@ fn commits_that_are_only_in_the_worktree_are_a_person_s_to_push() {
     assert_eq!(stage.moves("feature").len(), 0);
     stage.play.worktree_is_at(&here);
     assert_eq!(stage.runs(), 0);
-    // Pushed by the person, it goes on.
+    // Once the person has pushed it, the change continues.
     stage
         .play
         .sh(&stage.play.worktree, "git push --quiet origin feature");
@@ -51,7 +51,7 @@ fn a_worktree_and_a_remote_that_went_apart_are_a_person_s_to_join() {
     assert_eq!(stage.runs(), 0);
 }
 
-/// A worktree of the user's own in which nobody worked follows the branch, too, and no file of theirs is lost by it.
+/// A user's worktree without local work follows the branch, too, and none of their files is lost.
 #[test]
 fn a_worktree_at_what_the_remote_had_follows_a_rewritten_branch() {
     let stage = stage();
@@ -98,7 +98,7 @@ fn a_worktree_behind_the_remote_goes_forward_and_loses_no_file() {
         std::fs::read_to_string(worktree.join("theirs.txt")).unwrap(),
         "theirs\n"
     );
-    // A file of the person's own, which git was told to pass over, stands where theirs is to be.
+    // A file of the person, hidden from git, is at a path that the commit must write.
     stage.person("echo public >secret.env; git add -f secret.env; git commit --quiet -m Env; git push --quiet");
     let before = stage.moves("feature").len();
     stage.tick();

@@ -1,4 +1,5 @@
-//! Changed files beside a running daemon: loaded once they are stable and valid, and nothing is pushed until then.
+//! Files that change while the daemon runs: loaded once they are stable and valid, and nothing is
+//! pushed until then.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ fn settings(play: &Play) -> String {
     fs::read_to_string(file(play)).unwrap()
 }
 
-/// The settings with other top-level lines before them.
+/// Writes the settings with other top-level lines before them.
 fn with(play: &Play, top: &str) {
     let text = format!("{top}\n{}", settings(play));
     play.world.config(&text);
@@ -24,7 +25,7 @@ fn reloads(play: &Play) -> i64 {
     play.count("events WHERE event_type = 'reloaded'")
 }
 
-/// A pull request whose fix is under way: the agent waits for `let_go("go")`.
+/// Creates a pull request with a fix in progress: the agent waits for `let_go("go")`.
 fn fixing(settings: &str) -> (PullPlay, Daemon) {
     let stage = PullPlay::new(&Script {
         fixer: WAITS_AND_FIXES,
@@ -38,7 +39,7 @@ fn fixing(settings: &str) -> (PullPlay, Daemon) {
     (stage, daemon)
 }
 
-/// The gate is in nobody's settings when the fix begins, and decides its push.
+/// The gate is not in the settings when the fix starts, and decides about its push.
 #[test]
 fn a_gate_that_is_added_while_an_agent_works_decides_the_push() {
     let (stage, daemon) = fixing("");
@@ -67,7 +68,7 @@ fn a_gate_that_is_added_while_an_agent_works_decides_the_push() {
     play.check();
 }
 
-/// A result of gates holds for the gates that ran, not for those that are in force by the time of the push.
+/// A gate result applies to the gates that ran, not to those configured at the time of the push.
 #[test]
 fn a_gate_that_is_added_while_the_gates_run_decides_the_push() {
     let stage = PullPlay::unwatched(&rejecting());
@@ -151,7 +152,7 @@ fn an_invalid_file_keeps_the_old_settings_holds_pushes_and_is_seen_everywhere() 
         play.count("events WHERE event_type = 'held' AND metadata ->> 'kind' = 'configuration'"),
         1
     );
-    // It goes on by itself.
+    // It continues by itself.
     play.world.config(&good);
     play.wait_for_state("ready_for_human_review");
     assert_eq!(stage.pushes(), pushes + 1);
@@ -268,7 +269,7 @@ fn an_empty_file_needs_a_reload_and_a_prompt_does_not() {
     assert!(daemon.stop().success());
 }
 
-/// A tick reads the files when it starts; what changes while it works is not in force for it.
+/// A tick reads the files when it starts; changes while it works do not affect it.
 #[test]
 fn a_tick_does_not_push_by_files_that_changed_since_its_start() {
     let stage = PullPlay::new(&Script {

@@ -1,4 +1,5 @@
-//! What a person sees of the service in the journal, in `systemctl status` and after `service install`.
+//! The service as a person sees it in the journal, in `systemctl status` and after `service
+//! install`.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Stdio;
@@ -10,7 +11,8 @@ use crate::support::World;
 use crate::support::play::{Play, Script, WAITS_AND_FIXES};
 use crate::support::run;
 
-/// `remand run` whose stderr is the journal, until it ends by itself or `until` is in it.
+/// Runs `remand run` with the journal as stderr, until it ends by itself or `until` is in the
+/// journal.
 fn journal(world: &World, until: &str) -> String {
     let path = world.root().join("journal");
     let file = std::fs::File::create(&path).unwrap();
@@ -55,17 +57,18 @@ fn the_journal_gets_priorities_and_no_second_time() {
         text.contains("slotz") && text.lines().all(|line| line.starts_with("<3>")),
         "{text}"
     );
-    // A stream that is not ours: somebody else's variable was inherited.
+    // A stream that does not belong to this process: the variable was inherited.
     let mut command = world.remand_command(&["run"]);
     command.env("JOURNAL_STREAM", "1:1");
     let said = run(&mut command).stderr;
     assert!(!said.contains("<3>"), "{said}");
 }
 
-/// Only those of items that failed were there before.
+/// Earlier versions had only those of failed items.
 #[test]
 fn every_escalation_is_one_error_in_the_journal() {
-    // A fix that fails, a bound on fixes that the heartbeat sees, and a review that wants a discussion.
+    // A fix that fails, a limit on fixes that the heartbeat detects, and a review that wants a
+    // discussion.
     let cases = [
         (
             Script {
@@ -176,7 +179,7 @@ fn install_names_what_the_unit_will_lack() {
     assert!(!text.contains("secret-value"), "{text}");
 }
 
-/// What systemd makes of the quoting is tried by the boot in a virtual machine.
+/// systemd's parsing of the quoting is tested by the boot in a virtual machine.
 #[test]
 fn install_writes_the_logins_to_the_file_that_the_unit_reads() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,11 +1,11 @@
-//! What systemd is told: ready, alive, stopping, and nothing while the daemon does not work.
+//! Notifications to systemd: ready, alive, stopping, and none while the daemon does not work.
 
 use std::time::Duration;
 
 use super::supervisor::Supervisor;
 use crate::support::play::{Play, Script};
 
-/// Long enough for a slow machine, short enough to hear three signs of life soon.
+/// Long enough for a slow machine, short enough to get three keep-alives soon.
 const WATCHDOG: Duration = Duration::from_millis(900);
 
 fn alive(told: &[String]) -> usize {
@@ -56,7 +56,7 @@ fn no_sign_of_life_while_nothing_can_be_written() {
     play.until("it gives up on a write", || {
         play.log().contains("no sign of life is given")
     });
-    // One may have been on its way when the lock was taken.
+    // One may have been sent when the lock was taken.
     let told = supervisor.so_far();
     assert!(alive(&told) <= 1, "{told:?}");
     other.execute_batch("COMMIT").unwrap();
@@ -73,7 +73,8 @@ fn no_sign_of_life_while_the_heartbeat_fails() {
     play.world.sqlite("ALTER TABLE evaluators RENAME TO hidden");
     play.until("a pass fails", || play.log().contains("heartbeat failed"));
     supervisor.so_far();
-    // Tried again after a second, and again after two: in that time a sign of life would have come ten times.
+    // Retried after a second, and again after two: in that time a keep-alive would have come ten
+    // times.
     play.until("it is tried again", || {
         play.log().matches("heartbeat failed").count() >= 3
     });

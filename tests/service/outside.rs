@@ -1,4 +1,5 @@
-//! A project that was added after the service was installed: the unit does not let the daemon write there.
+//! A project that was added after the service was installed: the unit does not let the daemon write
+//! there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +9,8 @@ use super::units::{SYSTEMCTL, image};
 use crate::support::play::{Play, Script};
 use crate::support::{run, skip};
 
-/// The unit of the machine with the blackboard of the play, in a folder of units. It knows no project.
+/// Creates a system unit with the blackboard of the test, in a directory of units. It knows no
+/// project.
 fn machine_unit(play: &Play) -> PathBuf {
     let root = image(&play.world, "ci:x:990:990::/var/lib/ci:/usr/sbin/nologin\n");
     play.world.script("systemctl", SYSTEMCTL);
@@ -32,7 +34,7 @@ fn machine_unit(play: &Play) -> PathBuf {
     units
 }
 
-/// `remand` with what the unit's mounts do to `folder`.
+/// Runs `remand` with `folder` mounted as in the unit.
 fn confined(play: &Play, mount: &[&str], args: &[&str]) -> Command {
     let mut command = play.world.command("bwrap");
     command
@@ -119,7 +121,7 @@ fn project_add_says_that_the_installed_unit_can_not_write_there() {
         said.contains("`sudo remand service install --system --run-as ci`"),
         "{said}"
     );
-    // One that it may write.
+    // A directory that it may write.
     let file = units.join("remand.service");
     let text = std::fs::read_to_string(&file).unwrap();
     let open = play.world.root().join("src").display().to_string();

@@ -1,4 +1,4 @@
-//! SIGHUP: other settings, evaluators and prompts without another daemon.
+//! SIGHUP: new settings, evaluators and prompts without restarting the daemon.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn settings(play: &Play) -> String {
     std::fs::read_to_string(play.world.root().join("config/remand/config.toml")).unwrap()
 }
 
-/// The settings with another reviewer.
+/// Returns the settings with another reviewer.
 fn with_other_reviewer(play: &Play) -> String {
     let says = format!(
         "PROMPTS='{}'\n{REVIEWER}\nsays approved 'all good'\n",
@@ -101,7 +101,7 @@ fn wrong_settings_are_refused_as_a_whole_and_the_old_ones_hold() {
             );
         }
     };
-    // One that is right beside one that is wrong does not take effect either.
+    // A valid file next to an invalid one does not take effect either.
     let other = with_other_reviewer(&play);
     play.world
         .config(&format!("{other}\n[dispatch]\nslotz = 3\n"));
@@ -118,7 +118,7 @@ fn wrong_settings_are_refused_as_a_whole_and_the_old_ones_hold() {
     )
     .unwrap();
     refused(&["review.md", "nobody_knows_this"]);
-    // The defaults have no agent, no gate and no forbidden path: nobody means them by moving a file.
+    // The defaults have no agent, no gate and no forbidden path: nobody moves a file to get them.
     std::fs::rename(folder.join("config.toml"), folder.join("config.away")).unwrap();
     refused(&["config.toml is gone"]);
     assert_eq!(play.count("events WHERE event_type = 'reloaded'"), 0);
@@ -225,7 +225,7 @@ fn what_waited_for_an_agent_goes_on_with_the_settings_that_have_one() {
     assert!(daemon.stop().success());
 }
 
-/// A call of the forge takes longer than systemd waits for a sign of life.
+/// A call of the forge takes longer than systemd's watchdog.
 #[test]
 fn it_is_alive_while_a_reload_waits_for_the_forge() {
     let stage = PullPlay::new(&quiet());
@@ -240,7 +240,7 @@ fn it_is_alive_while_a_reload_waits_for_the_forge() {
     play.until("something is posted", || home.join("posting").exists());
     hang_up(&daemon);
     supervisor.wait_for(play, "RELOADING=1\n");
-    // One may have been under way.
+    // One may have been in progress.
     for _ in 0..3 {
         let told = supervisor.next(play);
         assert!(told.starts_with("WATCHDOG=1\n"), "{told}");

@@ -1,4 +1,5 @@
-//! The service and the daemon that really runs: another one, an old one, one that was ended by the watchdog.
+//! The service and the daemon that is actually running: another one, an old one, one that the
+//! watchdog ended.
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ fn install_beside_another_daemon_names_it_and_starts_none() {
         "none is started"
     );
     assert!(unit(&play.world).exists());
-    // What systemd does with one that was started all the same.
+    // The action of systemd on one that was started anyway.
     let text = std::fs::read_to_string(unit(&play.world)).unwrap();
     let status = play.world.remand(&["run"]);
     let prevented = text
@@ -84,7 +85,7 @@ fn up_to_date_is_said_of_the_running_daemon() {
         "{said}"
     );
 
-    // Another unit than the one that the daemon was started with.
+    // Another unit than the one with which the daemon was started.
     let settings = play.world.root().join("config/remand/config.toml");
     let text = std::fs::read_to_string(&settings).unwrap();
     play.world
@@ -132,7 +133,8 @@ fn up_to_date_is_said_of_the_running_daemon() {
     assert!(daemon.stop().success());
 }
 
-/// S1-50: systemd ends a daemon that gives no sign of life; its agents go with it, which nothing else tells.
+/// S1-50: systemd ends a daemon that sends no keep-alive; its agents end with it, which nothing
+/// else reports.
 #[test]
 fn a_watchdog_time_out_with_an_agent_at_work_is_shown() {
     let play = Play::new(&Script {

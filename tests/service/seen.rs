@@ -1,4 +1,5 @@
-//! What a unit of the machine can't start or see, said before somebody finds out from a daemon that does nothing.
+//! Paths that a system unit cannot start or see, reported before anyone notices it from a daemon
+//! that does nothing.
 
 use super::units::{SYSTEMCTL, image};
 use crate::support::World;
@@ -68,7 +69,7 @@ fn a_project_below_tmp_is_reported() {
     ]);
     let hint = "hint: move the repository elsewhere, then `sudo -u ci remand --db /var/lib/remand/blackboard.db project remove calc`";
     assert!(said.stderr.contains(hint), "{}", said.stderr);
-    // A unit of one's own has no /tmp of its own.
+    // A user unit has no private /tmp.
     assert!(
         !world
             .remand(&["service", "print"])

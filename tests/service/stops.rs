@@ -6,7 +6,7 @@ use crate::pulls::pauses::before_each_call;
 use crate::support::play::{Play, Script, WAITS_AND_FIXES};
 use crate::support::pull_play::{PullPlay, quiet};
 
-/// Without a change that can still be told of another play's: what was done, not when.
+/// Returns what was done, not when, without parts that differ between runs of the test.
 fn story(play: &Play) -> String {
     let log = play
         .world
@@ -61,7 +61,7 @@ fn while_everything_is_stopped_nothing_starts_and_everybody_is_told() {
 
     let daemon = play.daemon();
     play.insert("work_rejected", "change", "c1", "not good enough");
-    // The heartbeat is at work; what it makes of that waits.
+    // The heartbeat is at work; its results wait.
     play.wait_for("SELECT count(*) FROM rejections", "1");
     assert!(daemon.stop().success());
     assert!(
@@ -167,7 +167,7 @@ fn a_stop_of_one_project_leaves_the_others_alone() {
         "calc is stopped by ada"
     );
 
-    // Two stops at once: neither ends the other.
+    // Two concurrent stops: neither ends the other.
     world.remand(&["stop", "--reason", "lunch"]).ok();
     let told = world.json(&["why", "c2"]);
     assert_eq!(
@@ -262,7 +262,7 @@ fn an_agent_at_work_may_finish_and_nothing_follows_from_it() {
     );
 }
 
-/// Leaves something unfinished, then waits until it is let go.
+/// Leaves something unfinished, then waits until it is released.
 const HALF_DONE: &str = r#"
 cat >/dev/null
 if [ ! -e "$PROMPTS/go" ]; then echo half >>work.txt; fi
@@ -282,7 +282,7 @@ fn stopped_now_an_agent_is_ended_keeps_its_work_and_runs_again() {
     let daemon = play.daemon();
     play.until("the fixer begins", || !play.noted("began").is_empty());
     let head = play.head();
-    // First gently, then not: it is the same stop, made stronger.
+    // First a gentle stop, then an immediate one: it is the same stop, made stronger.
     play.world.remand(&["stop", "calc", "--no-wait"]).ok();
     let said = play.world.remand(&["stop", "calc", "--now"]).ok();
     assert_eq!(
@@ -328,7 +328,7 @@ fn a_daemon_killed_during_a_stop_leaves_it_in_force() {
     play.until("the fixer begins", || !play.noted("began").is_empty());
     play.world.remand(&["stop", "--no-wait"]).ok();
     daemon.kill();
-    // Waits for the shim, which ends the agent of a daemon that is gone.
+    // Waits for the shim, which terminates the agent of a daemon that is gone.
     play.world.remand(&["stop"]).ok();
     assert_eq!(
         play.world
@@ -382,7 +382,7 @@ fn a_stop_just_before_the_push_keeps_push_and_posts_back() {
         &[("work.txt", 1, "here")],
     );
     let ran = play.seen("ran").display().to_string();
-    // The look just before the push is the first after the fix.
+    // The check just before the push is the first one after the fix.
     before_each_call(
         &stage,
         &format!("if [ -e '{ran}' ]; then rm '{ran}'; says stop --no-wait; fi"),
@@ -410,7 +410,7 @@ fn a_stop_just_before_the_push_keeps_push_and_posts_back() {
     assert_eq!(stage.forge.writes_to("replies"), 1);
 }
 
-/// Whoever has to stop everything must not have to mend the settings first.
+/// A person who has to stop everything must not have to fix the settings first.
 #[test]
 fn a_mistyped_setting_keeps_nobody_from_stopping() {
     let play = Play::new(&Script {
@@ -444,7 +444,7 @@ fn a_mistyped_setting_keeps_nobody_from_stopping() {
         world.remand(&["start"]).ok();
         assert_eq!(play.count("stops"), 0);
     }
-    // Also on the blackboard that the file names, as long as that line can be read.
+    // Also on the blackboard that the file names, as long as that line is readable.
     std::fs::copy(world.db(), &moved).unwrap();
     std::fs::write(
         &file,

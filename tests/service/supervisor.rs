@@ -1,4 +1,4 @@
-//! Stands in for systemd: the socket that a daemon tells its news to.
+//! Fake systemd: the socket to which a daemon sends its notifications.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
@@ -22,7 +22,7 @@ impl Supervisor {
         }
     }
 
-    /// One that is in no folder.
+    /// Creates an abstract socket, which is in no directory.
     #[cfg(target_os = "linux")]
     pub(crate) fn in_no_folder(play: &Play) -> Self {
         use std::os::linux::net::SocketAddrExt as _;
@@ -39,7 +39,7 @@ impl Supervisor {
         &self.name
     }
 
-    /// `remand run`, watched.
+    /// Creates a command for `remand run`, supervised.
     pub(crate) fn command(&self, play: &Play, watchdog: Duration) -> Command {
         let mut command = play.world.remand_command(&["run"]);
         command
@@ -48,7 +48,7 @@ impl Supervisor {
         command
     }
 
-    /// The next thing that it is told.
+    /// Returns the next notification.
     #[track_caller]
     pub(crate) fn next(&self, play: &Play) -> String {
         self.socket.set_nonblocking(false).unwrap();
@@ -61,7 +61,7 @@ impl Supervisor {
         String::from_utf8(buffer[..read].to_vec()).unwrap()
     }
 
-    /// Waits for news that begin like this; what else comes meanwhile is passed over.
+    /// Waits for a notification with this prefix; others are skipped.
     #[track_caller]
     pub(crate) fn wait_for(&self, play: &Play, begins: &str) -> String {
         let begun = Instant::now();
@@ -78,7 +78,7 @@ impl Supervisor {
         }
     }
 
-    /// All that was told by now.
+    /// Returns all notifications so far.
     pub(crate) fn so_far(&self) -> Vec<String> {
         self.socket.set_nonblocking(true).unwrap();
         let mut buffer = [0; 4096];
@@ -90,7 +90,7 @@ impl Supervisor {
     }
 }
 
-/// What `systemctl reload` does.
+/// Does what `systemctl reload` does.
 pub(crate) fn hang_up(daemon: &Daemon) {
     kill_process(Pid::from_child(&daemon.child), Signal::HUP).unwrap();
 }

@@ -1,4 +1,4 @@
-//! `remand service`: what is written for systemd and launchd, and what they are asked to do with it.
+//! `remand service`: files for systemd and launchd, and the commands that it runs.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{World, run, skip};
 
-/// Does what the real one would, and refuses words that it does not know.
+/// Does what the real one would, and refuses unknown arguments.
 pub(super) const SYSTEMCTL: &str = r#"
 echo "$*" >>"$HOME/asked"
 case "$*" in
@@ -23,7 +23,7 @@ case "$*" in
 esac
 "#;
 
-/// Only what is in the world: the machine's own systemctl is none of a test's business.
+/// Runs with only the programs of the test: the machine's systemctl must not be used.
 fn lonely(world: &World, args: &[&str]) -> crate::support::Output {
     let mut command = world.remand_command(args);
     command.env("PATH", world.root().join("bin"));
@@ -104,7 +104,7 @@ fn installed_looked_at_and_uninstalled() {
         again.stdout
     );
 
-    // Settings that came later.
+    // Settings that were changed later.
     world.config("[dispatch]\nstop_grace_s = 100\n");
     assert_eq!(status()["differs"], json!(true));
     let said = world.remand(&["service", "status"]).ok().stdout;
@@ -283,7 +283,7 @@ fn a_program_that_systemd_does_not_start_is_refused_before_anything_is_written()
         let folder = world.root().join(name);
         std::fs::create_dir(&folder).unwrap();
         let program = folder.join("remand");
-        // A child: one that was written by this process could be busy.
+        // By a child: a file written by this process could be busy.
         run(world
             .command("ln")
             .arg(env!("CARGO_BIN_EXE_remand"))
@@ -345,7 +345,7 @@ fn wrong_words_are_usage_and_a_wish_for_the_machine_needs_its_user() {
     );
 }
 
-/// Another machine's file system.
+/// Creates the file system of another machine.
 pub(super) fn image(world: &World, users: &str) -> PathBuf {
     let root = world.root().join("image");
     std::fs::create_dir_all(root.join("etc/remand")).unwrap();
@@ -361,7 +361,7 @@ pub(super) fn image(world: &World, users: &str) -> PathBuf {
 fn for_the_machine_it_goes_by_the_settings_of_the_machine() {
     let world = World::new();
     world.script("systemctl", SYSTEMCTL);
-    // Those of whoever installs it are none of its business.
+    // Those of the user who installs it do not matter.
     world.config("[dispatch]\nstop_grace_s = 1000\n");
     let root = image(&world, "ci:x:990:990::/var/lib/ci:/usr/sbin/nologin\n");
     std::fs::write(
@@ -502,7 +502,7 @@ fn a_project_directly_below_a_broad_folder_is_writable_alone() {
         "BindPaths=-/home/eve/src",
     ];
     assert_eq!(lines(&print()), expected);
-    // Not even when a setting names it.
+    // Not even if a setting names it.
     std::fs::write(
         root.join("etc/remand/config.toml"),
         "[sandbox]\nwrite = [\"/\"]\n",
@@ -516,7 +516,7 @@ fn has_program(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).exists())
 }
 
-/// remand, at a path that systemd would read otherwise.
+/// Copies remand to a path that systemd would parse differently.
 fn oddly_placed(world: &World) -> PathBuf {
     let folder = world.root().join("odd 100% $HOME");
     std::fs::create_dir(&folder).unwrap();
@@ -569,7 +569,7 @@ fn systemd_reads_the_units_without_a_word_and_finds_them_hard() {
             (0, ""),
             "{scope}: {text}"
         );
-        // It answers 0 to a key that it does not know; here it must not be silent about one.
+        // It exits with 0 for an unknown key; here it must report one.
         std::fs::write(&file, text.replace("WatchdogSec=", "WatchdogSek=")).unwrap();
         assert!(run(&mut verify).stderr.contains("WatchdogSek"));
     }

@@ -8,7 +8,7 @@ use super::supervisor::{Supervisor, hang_up};
 use crate::support::play::{Play, Script};
 use crate::support::run;
 
-/// A copy of the program, made by a child process: one written by this process could be busy.
+/// Copies the program through a child process: a copy written by this process could be busy.
 fn installed(play: &Play) -> PathBuf {
     let program = play.world.root().join("bin/remand");
     run(play
@@ -20,7 +20,8 @@ fn installed(play: &Play) -> PathBuf {
     program
 }
 
-/// Puts another file in the program's place, which is a shell script, so that a child started from it is noticed.
+/// Replaces the program by another file, which is a shell script, so that a child started from it
+/// is noticed.
 fn upgrade(play: &Play, program: &Path) {
     let new = play.world.script(
         "remand.new",

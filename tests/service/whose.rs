@@ -1,4 +1,5 @@
-//! Whose settings and which blackboard a unit uses, and how users of another blackboard learn about it.
+//! The settings and the blackboard that a unit uses, and how users of another blackboard learn
+//! about it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ fn exec_start(text: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// S1-51: the settings of whoever installs it must not end in the unit of the machine.
+/// S1-51: the settings of the user who installs it must not end up in the system unit.
 #[test]
 fn the_machines_unit_uses_the_settings_of_its_user_and_never_the_callers() {
     let world = World::new();
@@ -69,7 +70,7 @@ fn the_machines_unit_uses_the_settings_of_its_user_and_never_the_callers() {
         text.contains("TimeoutStopSec=145\n") && text.contains("ReadWritePaths=-/var/lib/ci\n"),
         "{text}"
     );
-    // The machine's own come first, and say where.
+    // The machine's own come first, and their location is reported.
     std::fs::write(
         root.join("etc/remand/config.toml"),
         "blackboard = \"/srv/board.db\"\n",
@@ -124,7 +125,7 @@ fn install_prints_which_settings_blackboard_and_projects_hold() {
     );
 }
 
-/// A unit of the machine that runs as `ci`, where systemd finds it.
+/// Creates a system unit that runs as `ci`, where systemd finds it.
 fn machine_unit(world: &World) -> PathBuf {
     let root = image(world, CI);
     let words = [

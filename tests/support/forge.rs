@@ -1,8 +1,9 @@
-//! The test's hand on the stand-in for GitHub: people who push, review, comment and merge behind remand's back, planned
-//! trouble, and a look at what remand did there.
+//! Test interface of the fake GitHub: people who push, review, comment and merge independently of
+//! remand, planned faults, and a record of remand's requests.
 //!
-//! It edits the same file as `remand __gh`, under the same lock. A request that the stand-in does not know fails the
-//! test when the forge is dropped, since remand itself may take it for an outage and carry on.
+//! It edits the same file as `remand __gh`, under the same lock. A request that the fake does not
+//! know fails the test when the forge is dropped, since remand itself may treat it as an outage and
+//! continue.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -24,12 +25,12 @@ pub(crate) struct Forge {
     git_dir: PathBuf,
 }
 
-/// A review by somebody.
+/// Review by a user.
 pub(crate) struct Review<'a> {
     pub(crate) by: &'a str,
     /// `APPROVED`, `CHANGES_REQUESTED`, `COMMENTED` or `DISMISSED`.
     pub(crate) state: &'a str,
-    /// None: where the branch is now.
+    /// `None`: the current head of the branch.
     pub(crate) commit: Option<&'a str>,
     pub(crate) body: &'a str,
     /// Path, line, text.
@@ -48,20 +49,21 @@ impl Default for Review<'_> {
     }
 }
 
-/// A request that the forge was sent.
+/// Request that was sent to the forge.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Logged {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// None: a fault kept it from being done.
+    /// `None` if a fault prevented it.
     pub(crate) status: Option<i64>,
-    /// What was sent with it.
+    /// Body of the request.
     pub(crate) body: Value,
 }
 
 impl Forge {
-    /// A forge with one public repository, `owner/name`, whose branches are those of a bare git repository. Its owner
-    /// is an admin, and logged in; a user `bob` may write; a user `mallory` may only read.
+    /// Creates a forge with one public repository, `owner/name`, whose branches are those of a bare
+    /// git repository. Its owner is an admin, and logged in; a user `bob` may write; a user
+    /// `mallory` may only read.
     pub(crate) fn new(folder: &Path, repo: &str, git_dir: &Path) -> Self {
         let owner = repo.split('/').next().unwrap();
         let state = json!({
@@ -85,7 +87,7 @@ impl Forge {
         forge
     }
 
-    /// What to start in the place of `gh`.
+    /// Command line that replaces `gh`.
     pub(crate) fn gh_argv(&self) -> Vec<String> {
         vec![
             env!("CARGO_BIN_EXE_remand").into(),
@@ -94,15 +96,15 @@ impl Forge {
         ]
     }
 
-    /// Somebody with a permission (`admin`, `maintain`, `write`, `triage`, `read` or `none`) on the repository; their id
-    /// comes back.
+    /// Adds a user with a permission (`admin`, `maintain`, `write`, `triage`, `read` or `none`) on
+    /// the repository; returns their id.
     pub(crate) fn add_user(&self, login: &str, permission: &str) -> i64 {
         let id = self.add(login, "User");
         self.set_permission(login, permission);
         id
     }
 
-    /// An app's account, `name[bot]`, for which GitHub has no permissions to tell.
+    /// Adds an app's account, `name[bot]`, for which GitHub reports no permissions.
     pub(crate) fn add_bot(&self, login: &str) -> i64 {
         self.add(login, "Bot")
     }
@@ -120,14 +122,14 @@ impl Forge {
         self.check();
     }
 
-    /// An account that is deleted: what it wrote stays, with nobody's name on it.
+    /// Deletes an account: its contributions stay, without an author.
     pub(crate) fn remove_user(&self, login: &str) {
         self.change(|state| {
             state["users"].as_object_mut().unwrap().remove(login);
         });
     }
 
-    /// Who is logged in from now on.
+    /// Sets the user who is logged in from now on.
     pub(crate) fn log_in(&self, login: &str) {
         self.change(|state| state["me"] = json!(login));
     }
@@ -136,7 +138,7 @@ impl Forge {
         self.change(|state| state["me"] = Value::Null);
     }
 
-    /// The repository has another name from now on; the old one leads to it.
+    /// Renames the repository; the old name redirects to the new one.
     pub(crate) fn rename(&mut self, name: &str) {
         let old = std::mem::replace(&mut self.repo, name.to_owned());
         self.change(|state| {
@@ -161,13 +163,13 @@ impl Forge {
         });
     }
 
-    /// A pull request of a branch that is in the repository; its number comes back.
+    /// Opens a pull request for a branch in the repository; returns its number.
     pub(crate) fn open_pull(&self, branch: &str, base: &str, author: &str) -> i64 {
         self.open_pull_from(Some(&self.repo), branch, base, author)
     }
 
-    /// A pull request from a fork, which stays at the commit that the branch of this name has here now. None: the fork
-    /// was deleted.
+    /// Opens a pull request from a fork, which stays at the commit that the branch of this name has
+    /// here now. `None`: the fork was deleted.
     pub(crate) fn open_pull_from(
         &self,
         head_repo: Option<&str>,
@@ -192,7 +194,8 @@ impl Forge {
         })
     }
 
-    /// An issue; its number comes back. They are counted from 101, so that no pull request of a test has the same number.
+    /// Opens an issue; returns its number. They are counted from 101, so that no pull request of a
+    /// test has the same number.
     pub(crate) fn open_issue(&self, author: &str, title: &str, body: &str) -> i64 {
         self.change(|state| {
             let (id, at) = (new_id(state), stamp(state));
@@ -205,12 +208,12 @@ impl Forge {
         })
     }
 
-    /// The author of a pull request writes its description.
+    /// Sets the description of a pull request, as its author.
     pub(crate) fn describe(&self, number: i64, body: &str) {
         self.on_pull(number, |pull, _, _| pull["body"] = json!(body));
     }
 
-    /// A review with its inline comments; its id comes back.
+    /// Adds a review with its inline comments; returns its id.
     pub(crate) fn review(&self, number: i64, review: &Review<'_>) -> i64 {
         let commit = review
             .commit
@@ -231,7 +234,7 @@ impl Forge {
         })
     }
 
-    /// A comment on a line, outside of any review; its id comes back.
+    /// Adds a comment on a line, outside of any review; returns its id.
     pub(crate) fn review_comment(
         &self,
         number: i64,
@@ -251,7 +254,7 @@ impl Forge {
         })
     }
 
-    /// A comment on the conversation; its id comes back.
+    /// Adds a comment to the conversation; returns its id.
     pub(crate) fn issue_comment(&self, number: i64, by: &str, body: &str) -> i64 {
         self.on_pull(number, |pull, ids, at| {
             let id = ids();
@@ -272,7 +275,7 @@ impl Forge {
         });
     }
 
-    /// Somebody takes a review back.
+    /// Dismisses a review.
     pub(crate) fn dismiss(&self, number: i64, id: i64) {
         self.on_pull(number, |pull, _, _| {
             let reviews = pull["reviews"].as_array_mut().unwrap();
@@ -295,12 +298,12 @@ impl Forge {
         });
     }
 
-    /// The line below a comment has changed.
+    /// Marks a comment as outdated: its line has changed.
     pub(crate) fn outdate(&self, id: i64) {
         self.on_comment(id, |comment, _| comment["is_outdated"] = json!(true));
     }
 
-    /// All its inline comments stand under this.
+    /// Sets the diff hunk of all inline comments.
     pub(crate) fn set_hunks(&self, number: i64, hunk: &str) {
         self.on_pull(number, |pull, _, _| {
             pull["comments"]
@@ -370,7 +373,7 @@ impl Forge {
         self.on_pull(number, |pull, _, _| pull["draft"] = json!(false));
     }
 
-    /// As if it had been opened so long ago.
+    /// Makes a pull request look as if it had been opened so many days ago.
     pub(crate) fn age(&self, number: i64, days: i64) {
         let at = (chrono::Utc::now() - chrono::Duration::days(days))
             .format("%Y-%m-%dT%H:%M:%SZ")
@@ -378,7 +381,7 @@ impl Forge {
         self.on_pull(number, |pull, _, _| pull["created_at"] = json!(at));
     }
 
-    /// Another base.
+    /// Changes the base.
     pub(crate) fn retarget(&self, number: i64, base: &str) {
         self.on_pull(number, |pull, _, _| pull["base_ref"] = json!(base));
     }
@@ -387,7 +390,7 @@ impl Forge {
         self.change(|state| state["repos"][&self.repo]["default_branch"] = json!(branch));
     }
 
-    /// Plans trouble: `{"method", "path", "skip", "times", "then"}`, as in `src/forge/fault.rs`.
+    /// Plans trouble: `{"method", "path", "skip", "times", "then"}`, as in `crates/fake-github/src/fault.rs`.
     pub(crate) fn fault(&self, fault: Value) {
         self.change(|state| push(&mut state["faults"], fault));
         self.check();
@@ -397,7 +400,7 @@ impl Forge {
         self.change(|state| state["faults"] = json!([]));
     }
 
-    /// So many requests are left, and the window ends so many seconds from now.
+    /// Sets the number of remaining requests, and the seconds until the window ends.
     pub(crate) fn set_rate(&self, remaining: i64, reset_in_s: i64) {
         let now = chrono::Utc::now().timestamp();
         self.change(|state| {
@@ -420,7 +423,7 @@ impl Forge {
             .unwrap_or_default()
     }
 
-    /// Writes that were done: `POST repos/ada/engine/pulls/1/reviews`, oldest first.
+    /// Lists completed writes: `POST repos/ada/engine/pulls/1/reviews`, oldest first.
     pub(crate) fn writes(&self) -> Vec<String> {
         let is_done =
             |line: &Logged| line.method != "GET" && line.status.is_some_and(|status| status < 300);
@@ -429,7 +432,7 @@ impl Forge {
             .collect()
     }
 
-    /// How many writes were done to paths that contain this.
+    /// Counts completed writes to paths that contain this.
     pub(crate) fn writes_to(&self, part: &str) -> usize {
         self.writes()
             .iter()
@@ -441,7 +444,7 @@ impl Forge {
         self.change(|state| state["log"] = json!([]));
     }
 
-    /// A pull request as the forge keeps it: see `src/forge/state.rs`.
+    /// A pull request as the forge keeps it: see `crates/fake-github/src/state.rs`.
     pub(crate) fn pull(&self, number: i64) -> Value {
         self.state()["repos"][&self.repo]["pulls"][number.to_string()].clone()
     }
@@ -461,7 +464,7 @@ impl Forge {
             .clone()
     }
 
-    /// All of it, to come back to.
+    /// Returns the complete state, to be restored later.
     pub(crate) fn snapshot(&self) -> String {
         self.state().to_string()
     }
@@ -470,7 +473,7 @@ impl Forge {
         self.change(|state| *state = serde_json::from_str(snapshot).unwrap());
     }
 
-    /// What was asked that the stand-in does not know; forgotten with that.
+    /// Returns requests that the fake does not know, and clears them.
     pub(crate) fn take_misuse(&self) -> Vec<String> {
         let texts = |list: &Value| -> Vec<String> {
             serde_json::from_value(list.clone()).unwrap_or_default()
@@ -535,7 +538,7 @@ impl Forge {
         result
     }
 
-    /// Something happens on a pull request, which is newer with that.
+    /// Edits a pull request and updates its time.
     fn on_pull<T>(
         &self,
         number: i64,
@@ -579,7 +582,7 @@ impl Forge {
         });
     }
 
-    /// The stand-in can read its file: a typo of a test is found where it was made.
+    /// Checks that the fake can read its file, so that a typo in a test is found where it was made.
     #[track_caller]
     fn check(&self) {
         let argv = self.gh_argv();
@@ -640,7 +643,7 @@ fn new_id(state: &mut Value) -> i64 {
     id
 }
 
-/// The forge's clock, a second later.
+/// Advances the forge's clock by a second.
 fn stamp(state: &mut Value) -> String {
     let now = state["now"]
         .as_str()

@@ -1,5 +1,8 @@
-//! A world of its own for each test: a home, git, a blackboard, repositories, scripted agents. Nothing of the machine
-//! but the programs on its PATH gets in, and all of it is gone when the test is over.
+//! An isolated environment for each test: a home directory, git, a blackboard, repositories,
+//! scripted agents.
+//!
+//! Nothing from the machine except the programs on its PATH has an effect, and everything is
+//! deleted when the test ends.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,22 +21,24 @@ pub(crate) mod pull_play;
 pub(crate) struct World {
     dir: TempDir,
     root: PathBuf,
-    /// Environment variables of every command, beside those that are always set.
+    /// Environment variables of every command, besides those that are always set.
     pub(crate) variables: Vec<(&'static str, &'static str)>,
 }
 
-/// How a program ended and what it said.
+/// Status and output of a program.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     pub(crate) status: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+    /// It reports on one change: 5 says that this is held or needs a person.
+    is_report: bool,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // Paths are compared with what git and remand say, which is canonical.
+        // Paths are compared with the output of git and remand, which is canonical.
         let root = dir.path().canonicalize().unwrap();
         for folder in ["home", "config/remand", "state", "src", "bin"] {
             fs::create_dir_all(root.join(folder)).unwrap();
@@ -47,7 +52,7 @@ impl World {
         }
     }
 
-    /// The folder with everything in it.
+    /// Directory that contains everything.
     pub(crate) fn root(&self) -> &Path {
         debug_assert!(self.dir.path().exists());
         &self.root
@@ -57,7 +62,7 @@ impl World {
         self.root.join("state/remand/blackboard.db")
     }
 
-    /// A command in this world: nothing is passed on but what is named here.
+    /// Creates a command in this environment: only variables named here are passed on.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -80,14 +85,14 @@ impl World {
         command
     }
 
-    /// `remand` as a command, to add to and to start.
+    /// Creates a command for `remand`, to be extended and started.
     pub(crate) fn remand_command(&self, args: &[&str]) -> Command {
         let mut command = self.command(env!("CARGO_BIN_EXE_remand"));
         command.args(args);
         command
     }
 
-    /// Runs remand at the top of the world.
+    /// Runs remand in the top directory.
     pub(crate) fn remand(&self, args: &[&str]) -> Output {
         run(&mut self.remand_command(args))
     }
@@ -102,7 +107,7 @@ impl World {
         feed(self.remand_command(args), stdin)
     }
 
-    /// Runs remand, which must end well, and reads its JSON.
+    /// Runs remand, which must succeed, and parses its JSON.
     pub(crate) fn json(&self, args: &[&str]) -> serde_json::Value {
         let mut all = args.to_vec();
         all.push("--json");
@@ -122,7 +127,7 @@ impl World {
         run(&mut command).ok().stdout.trim_end().to_owned()
     }
 
-    /// A repository with one commit on `main`, in `src/NAME`.
+    /// Creates a repository with one commit on `main`, in `src/NAME`.
     pub(crate) fn repo(&self, name: &str) -> PathBuf {
         let path = self.root.join("src").join(name);
         fs::create_dir_all(&path).unwrap();
@@ -131,7 +136,7 @@ impl World {
         path
     }
 
-    /// A worktree of a repository, beside it, on a new branch with one commit of work.
+    /// Creates a worktree next to its repository, on a new branch with one commit.
     pub(crate) fn worktree(&self, repo: &Path, branch: &str) -> PathBuf {
         let name = format!(
             "{}-{}",
@@ -155,7 +160,7 @@ impl World {
         path
     }
 
-    /// Writes a file and commits it; the commit's id comes back.
+    /// Writes a file and commits it; returns the commit's id.
     pub(crate) fn commit(&self, folder: &Path, file: &str, text: &str, subject: &str) -> String {
         fs::write(folder.join(file), text).unwrap();
         self.git(folder, &["add", "-A"]);
@@ -163,7 +168,7 @@ impl World {
         self.git(folder, &["rev-parse", "HEAD"])
     }
 
-    /// Asks or changes the blackboard behind remand's back; rows come back with `|` between columns.
+    /// Queries or changes the blackboard without remand; returns rows with `|` between columns.
     pub(crate) fn sqlite(&self, sql: &str) -> String {
         let mut command = self.command("sqlite3");
         command
@@ -172,7 +177,7 @@ impl World {
             .arg(self.db())
             .arg(sql);
         match command.output() {
-            Ok(output) => told(&output).ok().stdout.trim_end().to_owned(),
+            Ok(output) => told(&command, &output).ok().stdout.trim_end().to_owned(),
             Err(_) => self.rusqlite(sql),
         }
     }
@@ -198,11 +203,11 @@ impl World {
         lines.join("\n")
     }
 
-    /// A program of the test's own, such as a fake agent: a script for `sh`.
+    /// Writes a program for the test, such as a fake agent: a script for `sh`.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.root.join("bin").join(name);
-        // Written by a child: a file that this process has open for writing, or that another test's child inherited
-        // for a moment, can't be started ("text file busy").
+        // Written by a child: a file that this process has open for writing, or that another test's
+        // child inherited for a moment, cannot be executed ("text file busy").
         let mut writer = self.command("sh");
         writer
             .arg("-c")
@@ -214,7 +219,7 @@ impl World {
         path
     }
 
-    /// What a snapshot can hold: paths, commits and times of this world have no place in it.
+    /// Replaces paths, commits and times of this environment, so that the text fits a snapshot.
     pub(crate) fn plain(&self, text: &str) -> String {
         let text = text.replace(self.root.to_str().unwrap(), "WORLD");
         let text = replace_runs(&text, 40, |c| c.is_ascii_hexdigit(), "SHA");
@@ -224,18 +229,26 @@ impl World {
 }
 
 impl Output {
-    /// It ended well.
+    /// Asserts that it succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
-        assert_eq!(
-            self.status, 0,
-            "stdout: {}\nstderr: {}",
-            self.stdout, self.stderr
+        assert!(
+            self.status == 0 || self.status == 5 && self.is_report,
+            "status {}\nstdout: {}\nstderr: {}",
+            self.status,
+            self.stdout,
+            self.stderr
         );
         self
     }
 
-    /// It ended with this status, said this on stderr, and nothing on stdout.
+    /// Its text without line breaks, which depend on the width.
+    pub(crate) fn words(&self) -> String {
+        let words: Vec<&str> = self.stdout.split_whitespace().collect();
+        words.join(" ")
+    }
+
+    /// Asserts that it ended with this status, printed this to stderr, and nothing to stdout.
     #[track_caller]
     pub(crate) fn fails(self, status: i32, said: &str) -> Self {
         assert_eq!(
@@ -253,7 +266,7 @@ impl Output {
     }
 }
 
-/// Waits until something holds, and not for ever.
+/// Waits until a condition holds, with a time limit.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -266,7 +279,7 @@ pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Says that a test could not be made here, and why; `tests/run` lists it at its end.
+/// Reports that a test could not run here, and why; `tests/run` lists it at its end.
 pub(crate) fn skip(name: &str, why: &str) {
     println!("skipped: {name}: {why}");
     if let Some(list) = std::env::var_os("REMAND_SKIPS") {
@@ -279,7 +292,7 @@ pub(crate) fn skip(name: &str, why: &str) {
     }
 }
 
-/// A file that `tests/run` installs.
+/// Returns a file that `tests/run` installs.
 pub(crate) fn tool(path: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("target/tools")
@@ -288,10 +301,11 @@ pub(crate) fn tool(path: &str) -> Option<PathBuf> {
 }
 
 pub(crate) fn run(command: &mut Command) -> Output {
-    told(&command.output().unwrap())
+    let output = command.output().unwrap();
+    told(command, &output)
 }
 
-/// Runs a command that reads this as its stdin.
+/// Runs a command with this stdin.
 pub(crate) fn feed(mut command: Command, stdin: &str) -> Output {
     command
         .stdin(Stdio::piped())
@@ -304,18 +318,20 @@ pub(crate) fn feed(mut command: Command, stdin: &str) -> Output {
         .unwrap()
         .write_all(stdin.as_bytes())
         .unwrap();
-    told(&child.wait_with_output().unwrap())
+    told(&command, &child.wait_with_output().unwrap())
 }
 
-fn told(output: &std::process::Output) -> Output {
+fn told(command: &Command, output: &std::process::Output) -> Output {
+    let reports = ["why", "status", "show"].map(OsStr::new);
     Output {
+        is_report: command.get_args().any(|arg| reports.contains(&arg)),
         status: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout.clone()).unwrap(),
         stderr: String::from_utf8(output.stderr.clone()).unwrap(),
     }
 }
 
-/// Replaces runs of exactly `length` fitting characters that stand alone.
+/// Replaces separate sequences of exactly `length` matching characters.
 fn replace_runs(text: &str, length: usize, fits: fn(char) -> bool, with: &str) -> String {
     let mut out = String::new();
     let mut run = String::new();
@@ -336,7 +352,7 @@ fn replace_runs(text: &str, length: usize, fits: fn(char) -> bool, with: &str) -
     out
 }
 
-/// `2026-11-16T02:29:53.123Z` becomes TIME, `3 s ago` becomes `just now`.
+/// Replaces `2026-11-16T02:29:53.123Z` by TIME, and `3 s ago` by `just now`.
 fn replace_times(text: &str) -> String {
     let mut out = text.to_owned();
     while let Some(at) = find_time(&out) {

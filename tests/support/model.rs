@@ -1,5 +1,7 @@
-//! A model on loopback: Anthropic's Messages API as far as Claude Code uses it, with answers by the test. One thread a
-//! connection, HTTP/1.1 with keep-alive, answers as a stream of events.
+//! A model on loopback: Anthropic's Messages API as far as Claude Code uses it, with responses from
+//! the test.
+//!
+//! One thread per connection, HTTP/1.1 with keep-alive, responses as a stream of events.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,22 +9,22 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// What the model is asked.
+/// Request to the model.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// All that people, or remand, said: the texts of the user's messages.
+    /// The texts of all user messages, from people or from remand.
     pub(crate) prompt: String,
-    /// All text of the request, the agent's own words to the model included.
+    /// All text of the request, including the agent's own prompts to the model.
     pub(crate) everything: String,
-    /// What tools answered, in order.
+    /// Results of tools, in order.
     pub(crate) results: Vec<String>,
     /// Headers, in lower case.
     pub(crate) headers: String,
-    /// Which tools it was offered.
+    /// Names of the available tools.
     pub(crate) tools: Vec<String>,
 }
 
-/// What it answers.
+/// Response of the model.
 pub(crate) enum Reply {
     Says(String),
     /// Tools with their input.
@@ -33,11 +35,11 @@ pub(crate) enum Reply {
         headers: Vec<(&'static str, String)>,
         body: Value,
     },
-    /// Nothing, until the other side gives up.
+    /// Nothing, until the client gives up.
     Silence,
 }
 
-/// More than any play needs.
+/// Maximum number of requests, more than any test needs.
 const MOST_ASKED: usize = 100;
 
 type Script = dyn Fn(&Asked) -> Reply + Send + Sync;
@@ -48,7 +50,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// Answers until the test is over.
+    /// Starts the server, which runs until the test ends.
     pub(crate) fn new(script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -57,20 +59,20 @@ impl Model {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
-                // One that is gone is nobody's trouble.
+                // A client that has gone is not a problem.
                 std::thread::spawn(move || serve(stream, &*script, &seen).ok());
             }
         });
         Self { url, asked }
     }
 
-    /// The URL of a server that is not there.
+    /// Returns the URL of a server that does not exist.
     pub(crate) fn nobody() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}", listener.local_addr().unwrap())
     }
 
-    /// All that it was asked so far.
+    /// Returns all requests so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
@@ -104,7 +106,7 @@ fn serve(stream: TcpStream, script: &Script, seen: &Mutex<Vec<Asked>>) -> std::i
             seen.push(asked.clone());
             seen.len()
         };
-        // A script that answers the same for ever would keep its agent at work for ever.
+        // A script that always responds the same would keep its agent working forever.
         let reply = if count > MOST_ASKED {
             refuses(400, "invalid_request_error", "asked too often")
         } else {
@@ -117,7 +119,7 @@ fn serve(stream: TcpStream, script: &Script, seen: &Mutex<Vec<Asked>>) -> std::i
                 body,
             } => answer(&mut stream, status, &headers, &body)?,
             Reply::Silence => {
-                // Until the other side closes.
+                // Until the client closes the connection.
                 reader.read_to_end(&mut Vec::new())?;
                 return Ok(());
             }
@@ -143,7 +145,7 @@ fn serve(stream: TcpStream, script: &Script, seen: &Mutex<Vec<Asked>>) -> std::i
     Ok(())
 }
 
-/// One request: its head, and its body as JSON. None when the other side is done.
+/// Reads one request: its head, and its body as JSON. `None` if the client has finished.
 fn request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<(String, Value)>> {
     let mut head = String::new();
     loop {

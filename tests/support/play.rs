@@ -1,4 +1,5 @@
-//! The loop on a stage: one project, one change in its worktree, a reviewer and a fixer that are scripts.
+//! The loop in a test environment: one project, one change in its worktree, and scripts as reviewer
+//! and fixer.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -7,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::{Output, World};
 
-/// Functions for scripted reviewers: `says VERDICT SUMMARY [FINDING JSON]`. One that approves judges all open findings
-/// to be resolved, unless `PASSES_OVER` is set.
+/// Functions for scripted reviewers: `says VERDICT SUMMARY [FINDING JSON]`. One that approves
+/// judges all open findings to be resolved, unless `PASSES_OVER` is set.
 pub(crate) const REVIEWER: &str = r#"
 prompt="$PROMPTS/$REMAND_ITEM.$REMAND_PHASE.$REMAND_CYCLE.prompt"
 cat >"$prompt" 2>/dev/null || cat >/dev/null
@@ -24,7 +25,7 @@ says() {
 finding() { printf '{"severity": "high", "category": "logic", "path": "%s", "line": %s, "text": "%s"}' "$1" "$2" "$3"; }
 "#;
 
-/// Approves once `work.txt` says "fixed".
+/// Approves once `work.txt` contains "fixed".
 pub(crate) const REVIEWS_FIXED: &str = r#"
 if grep -q fixed work.txt; then says approved "it is fixed now"; else says changes_requested "work.txt is not fixed" "$(finding work.txt 1 'say fixed here')"; fi
 "#;
@@ -37,7 +38,7 @@ says changes_requested "still not good" "$(finding work.txt 1 "make it better, f
 /// Fixes by writing "fixed" into `work.txt`.
 pub(crate) const FIXES: &str = "cat >/dev/null\necho fixed >>work.txt\necho done\n";
 
-/// Fixes only after the test let it go (`let_go("go")`); says in `began` that it began.
+/// Fixes only after the test calls `let_go("go")`; writes `began` when it starts.
 pub(crate) const WAITS_AND_FIXES: &str = r#"
 cat >/dev/null
 echo "$REMAND_ITEM" >>"$PROMPTS/began"
@@ -45,7 +46,7 @@ until [ -e "$PROMPTS/go" ]; do sleep 0.02; done
 echo "fixed $REMAND_ITEM" >>work.txt
 "#;
 
-/// How long a test waits for anything before it says what it waited for.
+/// Maximum time that a test waits for a condition before it fails with what it waited for.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Play {
@@ -54,16 +55,16 @@ pub(crate) struct Play {
     pub(crate) worktree: PathBuf,
 }
 
-/// What a play begins with.
+/// Initial settings of a test.
 pub(crate) struct Script<'a> {
-    /// After `REVIEWER`'s functions.
+    /// Appended to the functions of `REVIEWER`.
     pub(crate) reviewer: &'a str,
     pub(crate) fixer: &'a str,
     /// Top-level settings.
     pub(crate) settings: &'a str,
     /// Tables, after everything else.
     pub(crate) tables: &'a str,
-    /// Lines of the table `[github]`, for plays with a forge.
+    /// Lines of the table `[github]`, for tests with a forge.
     pub(crate) github: &'a str,
 }
 
@@ -80,7 +81,8 @@ impl Default for Script<'_> {
 }
 
 impl Play {
-    /// A world with the project `calc`, a worktree on the branch `feature`, and its change c1 waiting for review.
+    /// Creates an environment with the project `calc`, a worktree on the branch `feature`, and its
+    /// change c1 waiting for review.
     pub(crate) fn new(script: &Script<'_>) -> Self {
         let play = Self::without_change(script);
         play.world
@@ -118,7 +120,7 @@ impl Play {
         }
     }
 
-    /// One heartbeat and all that is due.
+    /// Runs one heartbeat and everything that is due.
     pub(crate) fn tick(&self) -> Output {
         self.world.remand(&["tick"])
     }
@@ -128,7 +130,7 @@ impl Play {
             .sqlite("SELECT state FROM changes WHERE change_id = 'c1'")
     }
 
-    /// Types and summaries of all events, oldest first.
+    /// Returns types and summaries of all events, oldest first.
     pub(crate) fn events(&self) -> Vec<String> {
         self.world
             .sqlite("SELECT event_type || ': ' || summary FROM events ORDER BY id")
@@ -144,11 +146,18 @@ impl Play {
             .unwrap()
     }
 
+    /// The answer of `why` without its line breaks, and the events below it.
     pub(crate) fn why(&self) -> String {
-        self.world.remand(&["why", "c1"]).ok().stdout
+        let mut all = self.world.remand(&["why", "c1"]).ok().words();
+        let json = self.world.json(&["why", "c1"]);
+        for event in json["events"].as_array().unwrap() {
+            all.push('\n');
+            all.push_str(event["summary"].as_str().unwrap());
+        }
+        all
     }
 
-    /// Another worktree of the project on a branch of its own; its change waits for review.
+    /// Creates another worktree of the project with its own branch, whose change waits for review.
     pub(crate) fn another(&self, branch: &str) -> (String, PathBuf) {
         let worktree = self.world.worktree(&self.repo, branch);
         self.world
@@ -160,7 +169,7 @@ impl Play {
         (id, worktree)
     }
 
-    /// What a person can do in `sqlite3`: an event with nothing but what it needs.
+    /// Inserts a minimal event, as a person can do in `sqlite3`.
     pub(crate) fn insert(
         &self,
         event_type: &str,
@@ -174,7 +183,7 @@ impl Play {
         ));
     }
 
-    /// What SQLite says to a statement that it refuses.
+    /// Returns SQLite's error for a statement that it refuses.
     #[track_caller]
     pub(crate) fn refused(&self, sql: &str) -> String {
         let conn = rusqlite::Connection::open(self.world.db()).unwrap();
@@ -191,18 +200,18 @@ impl Play {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{item}: {error}: {text}"))
     }
 
-    /// Lets agents that wait for `NAME` beside their prompts go on.
+    /// Releases agents that wait for `NAME` next to their prompts.
     pub(crate) fn let_go(&self, name: &str) {
         std::fs::write(self.world.root().join("prompts-seen").join(name), "").unwrap();
     }
 
-    /// What agents wrote beside their prompts.
+    /// Returns a file that agents wrote next to their prompts.
     pub(crate) fn noted(&self, name: &str) -> String {
         std::fs::read_to_string(self.world.root().join("prompts-seen").join(name))
             .unwrap_or_default()
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     #[track_caller]
     pub(crate) fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let begun = Instant::now();
@@ -216,7 +225,7 @@ impl Play {
         }
     }
 
-    /// The prompt that a run was given.
+    /// Returns the prompt of a run.
     pub(crate) fn prompt_of_run(&self, run: &str) -> String {
         let path = self
             .world
@@ -227,14 +236,14 @@ impl Play {
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Another fixer from now on.
+    /// Replaces the fixer.
     pub(crate) fn fixer(&self, text: &str) {
         let prompts = self.seen("");
         self.world
             .script("fixer", &format!("PROMPTS='{}'\n{text}", prompts.display()));
     }
 
-    /// Another reviewer from now on.
+    /// Replaces the reviewer.
     pub(crate) fn reviewer(&self, text: &str) {
         let prompts = self.seen("");
         self.world.script(
@@ -243,7 +252,7 @@ impl Play {
         );
     }
 
-    /// A file that a script left in `$PROMPTS`.
+    /// Returns the path of a file that a script left in `$PROMPTS`.
     pub(crate) fn seen(&self, name: &str) -> PathBuf {
         self.world.root().join("prompts-seen").join(name)
     }
@@ -253,7 +262,7 @@ impl Play {
             .git(&self.repo, &["rev-parse", "refs/heads/feature"])
     }
 
-    /// Runs a line of shell in a folder, such as what `why` says to type.
+    /// Runs a line of shell in a directory, such as a command that `why` suggests.
     #[track_caller]
     pub(crate) fn sh(&self, folder: &Path, line: &str) -> String {
         let mut command = self.world.command("sh");
@@ -261,7 +270,7 @@ impl Play {
         super::run(&mut command).ok().stdout
     }
 
-    /// What a file is on the ref that keeps the work of a run.
+    /// Returns the content of a file on the ref that keeps the work of a run.
     #[track_caller]
     pub(crate) fn kept(&self, run: &str, path: &str) -> String {
         self.world.git(
@@ -270,10 +279,11 @@ impl Play {
         )
     }
 
-    /// On its branch, at this commit, nothing changed, nothing new, nothing under way.
+    /// Asserts that the worktree is on its branch, at this commit, with nothing changed, new or in
+    /// progress.
     #[track_caller]
     pub(crate) fn worktree_is_at(&self, head: &str) {
-        // One of remand's own is on no branch.
+        // One of remand's worktrees is on no branch.
         let branch = if self.worktree.starts_with(self.world.root().join("state")) {
             "HEAD"
         } else {
@@ -305,7 +315,7 @@ impl Play {
         }
     }
 
-    /// Needs a person, says so in these words, and says what to type.
+    /// Asserts that the change needs a person, with this text and with commands to run.
     #[track_caller]
     pub(crate) fn is_escalated(&self, reason: &str) {
         assert_eq!(self.state(), "escalated", "{:#?}", self.events());
@@ -320,7 +330,7 @@ impl Play {
         self.check();
     }
 
-    /// Waits for its surroundings, says so in these words, and until when.
+    /// Asserts that the change waits for its environment, with this text and a time.
     #[track_caller]
     pub(crate) fn is_held(&self, reason: &str) {
         let held = self
@@ -335,7 +345,7 @@ impl Play {
         self.check();
     }
 
-    /// The sentence of `why`.
+    /// Returns the sentence of `why`.
     pub(crate) fn answer(&self) -> String {
         self.world.json(&["why", "c1"])["answer"]
             .as_str()
@@ -343,7 +353,7 @@ impl Play {
             .to_owned()
     }
 
-    /// Types the git commands that `why` names.
+    /// Runs the git commands that `why` names.
     #[track_caller]
     pub(crate) fn do_what_it_says(&self) {
         let said = self.answer();
@@ -359,7 +369,7 @@ impl Play {
         }
     }
 
-    /// The review is content, after this many fixes.
+    /// Asserts that the review passed after this many fixes.
     #[track_caller]
     pub(crate) fn is_ready(&self, fixes: i64) {
         assert_eq!(
@@ -382,7 +392,7 @@ impl Play {
         self.check();
     }
 
-    /// With a fixer that works, `retry` finishes the loop.
+    /// Asserts that `retry` finishes the loop with a fixer that works.
     #[track_caller]
     pub(crate) fn retry_finishes(&self) {
         self.fixer(FIXES);
@@ -391,7 +401,7 @@ impl Play {
         self.is_ready(1);
     }
 
-    /// Waits until a query of the blackboard answers so.
+    /// Waits until a query of the blackboard has this result.
     #[track_caller]
     pub(crate) fn wait_for(&self, sql: &str, answer: &str) {
         let begun = Instant::now();
@@ -442,7 +452,7 @@ impl Play {
         std::fs::read_to_string(self.world.root().join("daemon.log")).unwrap_or_default()
     }
 
-    /// `remand check` finds nothing, and no process of a run is alive.
+    /// Asserts that `remand check` finds nothing, and no process of a run is alive.
     #[track_caller]
     pub(crate) fn check(&self) {
         self.world.remand(&["check"]).ok();
@@ -457,8 +467,8 @@ impl Play {
         }
     }
 
-    /// Processes of runs of this world: those whose environment has the mark, and our root in it or as their folder
-    /// (a shim has an environment of nothing but the mark).
+    /// Returns processes of runs of this environment: those that have the mark, and its root in
+    /// their environment or as working directory (a shim has no variables except the mark).
     pub(crate) fn alive(&self) -> Vec<String> {
         let root = self.world.root().to_str().unwrap().to_owned();
         let mut alive = Vec::new();
@@ -495,7 +505,8 @@ fn config(reviewer: &Path, fixer: &Path, script: &Script<'_>) -> String {
     )
 }
 
-/// The gates of a play are mostly red on its base: they run there only where the play is about that.
+/// Returns settings that skip the gates on the base unless the test sets them, as they are mostly
+/// red there.
 pub(crate) fn ignore_unless_set(settings: &str) -> &'static str {
     if settings.contains("red_base") {
         ""
@@ -504,7 +515,7 @@ pub(crate) fn ignore_unless_set(settings: &str) -> &'static str {
     }
 }
 
-/// The agents of a play write down what they do: they are confined only where the play is about that.
+/// Returns settings without a sandbox unless the test sets one: its agents write down what they do.
 pub(crate) fn open_unless_set(tables: &str) -> &'static str {
     if tables.contains("[sandbox]") {
         ""
@@ -513,7 +524,7 @@ pub(crate) fn open_unless_set(tables: &str) -> &'static str {
     }
 }
 
-/// A daemon of a test: ended with it.
+/// Daemon of a test, terminated on drop.
 pub(crate) struct Daemon {
     pub(crate) child: Child,
 }
@@ -523,14 +534,14 @@ impl Daemon {
         self.child.id()
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM, and waits for the end.
     pub(crate) fn stop(mut self) -> std::process::ExitStatus {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         self.child.wait().unwrap()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -539,7 +550,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        // Both fail if it has already ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }

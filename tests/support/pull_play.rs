@@ -1,5 +1,5 @@
-//! The loop on a stage with a forge: a bare remote, a project that was cloned from it, and a pull request whose branch is in
-//! a worktree.
+//! The loop in a test environment with a forge: a bare remote, a project that was cloned from it,
+//! and a pull request whose branch is in a worktree.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +9,21 @@ use super::World;
 use super::forge::{Forge, Review};
 use super::play::{Play, REVIEWER, REVIEWS_FIXED, Script, ignore_unless_set, open_unless_set};
 
-/// `owner/name` of the stage's repository.
+/// `owner/name` of the test's repository.
 pub(crate) const REPO: &str = "ada/calc";
 
 pub(crate) struct PullPlay {
     pub(crate) play: Play,
     pub(crate) forge: Forge,
     pub(crate) remote: PathBuf,
-    /// Somebody else's clone, to push from.
+    /// Clone of another person, to push from.
     pub(crate) elsewhere: PathBuf,
     pub(crate) number: i64,
 }
 
 impl PullPlay {
-    /// The pull request #1 of `feature` into `main`, by `carol`, who may write; its branch is in the play's worktree.
-    /// remand is logged in as `ada`, the owner. Nothing is watched yet.
+    /// Creates the pull request #1 of `feature` into `main`, by `carol`, who may write; its branch
+    /// is in the test's worktree. remand is logged in as `ada`, the owner. Nothing is watched yet.
     pub(crate) fn unwatched(script: &Script<'_>) -> Self {
         let world = World::new();
         let prompts = world.root().join("prompts-seen");
@@ -53,7 +53,7 @@ impl PullPlay {
         );
         let worktree = world.worktree(&repo, "feature");
         world.git(&worktree, &["push", "--quiet", "origin", "feature"]);
-        // From here on the remote writes down who moved what.
+        // From here on the remote records who moved what.
         world.git(&remote, &["config", "core.logAllRefUpdates", "always"]);
         let elsewhere = world.root().join("elsewhere");
         world.git(
@@ -94,7 +94,7 @@ impl PullPlay {
         }
     }
 
-    /// Watched: the change c1, its first review queued.
+    /// Like `unwatched`, but watched: the change c1, with its first review queued.
     pub(crate) fn new(script: &Script<'_>) -> Self {
         let stage = Self::unwatched(script);
         stage.watch();
@@ -109,14 +109,15 @@ impl PullPlay {
             .ok();
     }
 
-    /// Reads the pull request whatever the schedule says, and does all that is due.
+    /// Reads the pull request whatever the schedule says, and does everything that is due.
     #[track_caller]
     pub(crate) fn tick(&self) {
         self.due();
         self.play.tick().ok();
     }
 
-    /// As if the time for the next read had come, that of everything that was put off, and a new hour of the budget.
+    /// Makes the next read and everything that was postponed due, and starts a new hour of the rate
+    /// limit.
     pub(crate) fn due(&self) {
         let past = "2020-01-01T00:00:00.000Z";
         self.play.world.sqlite(&format!(
@@ -128,7 +129,7 @@ impl PullPlay {
         ));
     }
 
-    /// What the remote has of a branch; empty when it is gone.
+    /// Returns the remote's head of a branch; empty if it is gone.
     pub(crate) fn remote_head(&self, branch: &str) -> String {
         let listed = self.play.world.git(
             &self.remote,
@@ -141,7 +142,7 @@ impl PullPlay {
         listed.trim().to_owned()
     }
 
-    /// Somebody else commits to the branch and pushes; returns the commit.
+    /// Commits to the branch as another person and pushes; returns the commit.
     pub(crate) fn push_from_elsewhere(&self, branch: &str, file: &str, text: &str) -> String {
         let world = &self.play.world;
         world.git(&self.elsewhere, &["fetch", "--quiet", "origin"]);
@@ -160,7 +161,7 @@ impl PullPlay {
         sha
     }
 
-    /// A review of the present head.
+    /// Adds a review of the current head.
     pub(crate) fn review(
         &self,
         by: &str,
@@ -181,7 +182,7 @@ impl PullPlay {
         )
     }
 
-    /// The requests of a kind that the forge took, as their bodies.
+    /// Returns the bodies of completed requests of a kind.
     pub(crate) fn posted(&self, method: &str, part: &str) -> Vec<Value> {
         let taken = self.forge.log().into_iter().filter(|one| {
             one.method == method
@@ -191,7 +192,7 @@ impl PullPlay {
         taken.map(|one| one.body).collect()
     }
 
-    /// How often the remote's branch was moved.
+    /// Counts how often the remote's branch was moved.
     pub(crate) fn pushes(&self) -> usize {
         self.play
             .world
@@ -200,7 +201,7 @@ impl PullPlay {
             .count()
     }
 
-    /// How many fixes were begun, and how many are on the remote.
+    /// Returns the number of started fixes, and of those on the remote.
     pub(crate) fn fixes(&self) -> (i64, i64) {
         let begun = self
             .play
@@ -211,7 +212,7 @@ impl PullPlay {
         )
     }
 
-    /// The prompt of the last fix.
+    /// Returns the prompt of the last fix.
     pub(crate) fn fix_prompt(&self) -> String {
         let last =
             "SELECT run_id FROM runs JOIN work_items USING (item_id) WHERE source = 'review_fix'
@@ -219,7 +220,7 @@ impl PullPlay {
         self.play.prompt_of_run(&self.play.world.sqlite(last))
     }
 
-    /// Ready for a person, and so many fixes were made and pushed for it.
+    /// Asserts that the change is ready for a person, with this many fixes made and pushed.
     #[track_caller]
     pub(crate) fn is_ready(&self, fixes: i64) {
         let told = || format!("{}\n{}", self.play.why(), self.play.events().join("\n"));
@@ -234,14 +235,14 @@ impl PullPlay {
         self.play.check();
     }
 
-    /// Why something made no work, of all that did not.
+    /// Returns the reasons for all feedback that made no work.
     pub(crate) fn passed_over(&self) -> String {
         self.play
             .world
             .sqlite("SELECT summary FROM events WHERE event_type = 'skipped' ORDER BY id")
     }
 
-    /// The bodies that remand put on the pull request in this way.
+    /// Returns the bodies that remand posted on the pull request in this way.
     pub(crate) fn bodies(&self, part: &str) -> Vec<String> {
         self.posted("POST", part)
             .iter()
@@ -249,7 +250,7 @@ impl PullPlay {
             .collect()
     }
 
-    /// The commits of the remote's branch since `main`, oldest first, by their subjects.
+    /// Returns the subjects of the commits of the remote's branch since `main`, oldest first.
     pub(crate) fn subjects(&self) -> Vec<String> {
         let log = self.play.world.git(
             &self.remote,
@@ -275,10 +276,11 @@ fn config(reviewer: &Path, fixer: &Path, script: &Script<'_>, forge: &Forge) -> 
     )
 }
 
-/// Satisfied at once.
+/// Approves immediately.
 pub(crate) const APPROVES: &str = "says approved \"nothing to object to\"\n";
 
-/// What most plays on pull requests begin with: nothing of ours is in the way of what people say.
+/// Settings for most tests on pull requests: remand's own review does not interfere with people's
+/// feedback.
 pub(crate) fn quiet() -> Script<'static> {
     Script {
         reviewer: APPROVES,
@@ -286,7 +288,7 @@ pub(crate) fn quiet() -> Script<'static> {
     }
 }
 
-/// Whether a part of a prompt stands between the lines of a fence, and nowhere else.
+/// Asserts that a part of a prompt is between the lines of a fence, and nowhere else.
 #[track_caller]
 pub(crate) fn is_fenced(prompt: &str, part: &str) {
     let nonce = prompt
@@ -316,7 +318,7 @@ pub(crate) fn is_fenced(prompt: &str, part: &str) {
     );
 }
 
-/// Rejects until `work.txt` says "fixed".
+/// Rejects until `work.txt` contains "fixed".
 pub(crate) fn rejecting() -> Script<'static> {
     Script {
         reviewer: REVIEWS_FIXED,

@@ -1,4 +1,4 @@
-//! `remand backup`, beside a daemon, refused, killed, and on a disk that is full.
+//! `remand backup`, next to a daemon, refused, killed, and on a full disk.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -8,10 +8,10 @@ use crate::cli::Site;
 use crate::support::World;
 use crate::support::play::{Play, Script};
 
-/// What `copy.db` is called until it is whole.
+/// Temporary name of `copy.db` until it is complete.
 const PART: &str = ".copy.db.remand-backup.part";
 
-/// What a copy knows, told by itself.
+/// Returns the events of a copy, read by itself.
 fn events(db: &Path) -> Vec<String> {
     let conn = rusqlite::Connection::open(db).unwrap();
     let mut all = conn
@@ -30,7 +30,7 @@ fn is_whole(world: &World, copy: &Path) {
     assert!(checked.stdout.starts_with("ok"), "{}", checked.stdout);
 }
 
-/// The names in a folder that begin so.
+/// Returns the names in a directory with this prefix.
 fn beside(folder: &Path, name: &str) -> Vec<String> {
     let mut found: Vec<String> = fs::read_dir(folder)
         .unwrap()
@@ -113,7 +113,7 @@ fn a_backup_is_one_private_file() {
         0o600
     );
     assert_eq!(events(&copy), events(&site.world.db()));
-    // Relative names are from where one is.
+    // Relative names are resolved from the current directory.
     site.world
         .remand_in(&site.worktree, &["backup", "../here.db"])
         .ok();
@@ -143,7 +143,7 @@ fn what_is_there_is_replaced_only_by_force_and_only_by_a_whole_copy() {
     is_whole(&site.world, &copy);
     assert_eq!(beside(site.world.root(), "copy.db"), ["copy.db"]);
     assert!(!site.world.root().join(PART).exists());
-    // The real place of a symlink is written, and the symlink stays.
+    // The target of a symlink is written, and the symlink stays.
     let link = site.world.root().join("newest.db");
     symlink(&copy, &link).unwrap();
     let before = fs::metadata(&copy).unwrap().ino();
@@ -207,7 +207,7 @@ fn the_blackboard_is_never_written_over() {
         site.remand(&["backup", name])
             .fails(2, "is the blackboard itself");
     }
-    // A part that is a link to it is not written through.
+    // A temporary file that is a link to it is not written through.
     symlink(&db, by(PART)).unwrap();
     site.remand(&["backup", by("copy.db").to_str().unwrap()])
         .fails(2, "which is the blackboard itself");
@@ -248,7 +248,7 @@ fn what_can_not_be_done_says_why() {
     site.remand(&["backup", "copy.db", "--db", "text.db"])
         .fails(1, "it is not a SQLite database");
     assert_eq!(beside(root, "copy.db"), [""; 0]);
-    // Another backup is at it.
+    // Another backup is in progress.
     let part = fs::File::create(root.join(PART)).unwrap();
     rustix::fs::flock(&part, rustix::fs::FlockOperation::LockExclusive).unwrap();
     site.remand(&["backup", "copy.db"])
@@ -260,8 +260,8 @@ fn what_can_not_be_done_says_why() {
 #[test]
 fn a_disk_without_room_leaves_nothing_behind() {
     let site = Site::under_review();
-    // The largest file that this shell's children may write is smaller than the copy, and larger than what SQLite needs
-    // beside the blackboard.
+    // The file size limit of this shell's children is smaller than the copy, and larger than what
+    // SQLite needs next to the blackboard.
     let mut command = site.world.command("sh");
     let line = "trap '' XFSZ; ulimit -f 100; exec \"$0\" backup copy.db";
     let said = crate::support::run(command.args(["-c", line, env!("CARGO_BIN_EXE_remand")]));
@@ -270,7 +270,8 @@ fn a_disk_without_room_leaves_nothing_behind() {
     site.remand(&["check"]).ok();
 }
 
-/// A copy that was worked on by somebody who was killed: what it knows is in the file and in the log beside it.
+/// Creates a copy that a killed process has used: its data is in the file and in the log next to
+/// it.
 fn worked_on(site: &Site, copy: &Path) {
     let name = copy.to_str().unwrap();
     site.remand(&["backup", name]).ok();
@@ -321,7 +322,7 @@ fn the_log_of_an_old_copy_is_never_taken_for_one_of_the_new() {
         "the old one is whole"
     );
     assert!(!site.world.root().join(PART).exists());
-    // What the hint says helps.
+    // The suggested command works.
     is_whole(&site.world, &copy);
     assert_eq!(beside(site.world.root(), "copy.db"), ["copy.db"]);
     assert!(events(&copy).len() > 200);
@@ -381,7 +382,7 @@ fn no_file_but_its_own_is_in_the_way_or_removed() {
     assert_eq!(events(&root.join(".new.remand-backup.part")), before);
 }
 
-/// A disk that went read-only under it; only a name space of its own can make one for root.
+/// A disk that became read-only; for root only a separate mount namespace can provide one.
 #[test]
 fn a_blackboard_on_a_read_only_disk_can_still_be_copied() {
     let site = Site::under_review();

@@ -1,4 +1,4 @@
-//! `events -f` and `status --watch`: each thing once, in order, and an end when nobody looks.
+//! `events -f` and `status --watch`: each entry once, in order, and an end when the reader is gone.
 
 use std::io::{BufRead as _, BufReader, Lines};
 use std::os::unix::process::ExitStatusExt as _;
@@ -12,7 +12,7 @@ use crate::cli::Site;
 use crate::support::play::PATIENCE;
 use crate::support::wait_for;
 
-/// A remand that goes on, and the lines it prints.
+/// A remand that keeps running, and the lines that it prints.
 struct Following {
     child: Child,
     lines: Receiver<String>,
@@ -58,7 +58,7 @@ impl Following {
 
 impl Drop for Following {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        // Both fail if it has already ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -102,7 +102,7 @@ fn each_event_is_followed_once_and_in_order() {
     assert_eq!(id(&following.line()), newest);
     let mut expected = newest;
     for n in 0..20 {
-        // By our own commands, and behind our back; one by one, and many at once.
+        // By remand's commands and directly; one by one, and many at once.
         match n % 3 {
             0 => drop(site.remand(&["comment", "c1", "a word"]).ok()),
             1 => drop(site.world.sqlite(
@@ -142,7 +142,8 @@ fn following_ends_by_ctrl_c_and_when_its_reader_goes() {
     ] {
         let mut following = Following::begin(&site, args);
         following.line();
-        // What was started in the background by a script ignores Ctrl-C from its start on, and so do its children.
+        // A process that a script started in the background ignores Ctrl-C from its start, and so
+        // do its children.
         let (signal, number) = if ignores_ctrl_c() {
             (Signal::TERM, 15)
         } else {
@@ -154,10 +155,10 @@ fn following_ends_by_ctrl_c_and_when_its_reader_goes() {
             ended = following.child.try_wait().unwrap();
             ended.is_some()
         });
-        // What a shell tells as 130.
+        // A shell reports this as 130.
         assert_eq!(ended.unwrap().signal(), Some(number), "{args:?}");
 
-        // The reader goes, and nothing more happens.
+        // The reader ends, and nothing more happens.
         let mut child = site
             .world
             .remand_command(args)
@@ -201,14 +202,15 @@ fn following_costs_next_to_nothing() {
             .split_whitespace()
             .filter_map(|n| n.parse().ok())
             .collect();
-        // After the state: the tenth and eleventh numbers are user and system time, in hundredths of a second.
+        // After the state: the tenth and eleventh numbers are user and system time, in hundredths
+        // of a second.
         fields[10] + fields[11]
     };
     if !cfg!(target_os = "linux") {
         return;
     }
     let before = ticks();
-    // Nothing to wait for: the condition is that nothing happens.
+    // There is nothing to wait for: the condition is that nothing happens.
     assert!(
         following
             .lines
@@ -227,7 +229,7 @@ fn a_watched_status_in_a_pipe_comes_again_only_when_something_changed() {
     let site = Site::under_review();
     let following = Following::begin(&site, &["status", "c1", "--watch"]);
     following.until("spent");
-    // Time alone is no change.
+    // The passage of time alone is not a change.
     assert!(
         following
             .lines
@@ -261,7 +263,7 @@ fn a_watched_status_as_json_is_a_line_each() {
 #[test]
 fn a_watched_status_on_a_terminal_is_drawn_over() {
     let site = Site::under_review();
-    // util-linux gives it a terminal.
+    // util-linux provides a terminal.
     if !std::path::Path::new("/usr/bin/script").exists() {
         return crate::support::skip(
             "a_watched_status_on_a_terminal_is_drawn_over",
@@ -283,7 +285,7 @@ fn a_watched_status_on_a_terminal_is_drawn_over() {
     site.remand(&["pause", "c1"]).ok();
     let drawn = following.until("paused");
     assert!(
-        drawn.contains("\u{1b}[H") && drawn.contains("\u{1b}[K") && !drawn.contains("\u{1b}[2J"),
+        drawn.contains("\u{1b}[H") && drawn.contains("\u{1b}[2K") && !drawn.contains("\u{1b}[2J"),
         "{drawn:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! `remand prune`: what goes, what stays, beside a daemon, killed, and asked first.
+//! `remand prune`: what is deleted, what is kept, next to a daemon, killed, and with confirmation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::support::{Output, World};
 
 pub(super) const OLD: &str = "2020-01-01T00:00:00.000Z";
 
-/// Makes changes older than they are: events say no to everybody, so their guard is away for a moment.
+/// Makes changes look older: events are immutable, so their trigger is removed for a moment.
 pub(super) fn age(world: &World, changes: &str) {
     let conn = rusqlite::Connection::open(world.db()).unwrap();
     conn.busy_timeout(std::time::Duration::from_secs(30))
@@ -33,7 +33,8 @@ pub(super) fn age(world: &World, changes: &str) {
     .unwrap();
 }
 
-/// A change that was reviewed, fixed, reviewed again and closed, long ago; and `others`, which are ready.
+/// Creates a change that was reviewed, fixed, reviewed again and closed, long ago; and `others`,
+/// which are ready.
 pub(super) fn with_past(others: &[&str]) -> Play {
     let play = Play::new(&Script::default());
     for branch in others {
@@ -61,7 +62,7 @@ pub(super) fn prune(play: &Play, more: &[&str]) -> Output {
     play.world.remand(&args)
 }
 
-/// Nothing of the change is left but the event that says so.
+/// Asserts that nothing of the change is left except the event that records the deletion.
 #[track_caller]
 pub(super) fn is_gone(play: &Play, id: &str) {
     let conn = rusqlite::Connection::open(play.world.db()).unwrap();
@@ -196,7 +197,7 @@ fn a_dry_run_changes_not_a_byte() {
     for (one, other) in before.iter().zip(&after) {
         assert!(one == other, "{} is not as it was", other.0.display());
     }
-    // And it said what then comes.
+    // The dry run reported the result.
     let done: serde_json::Value =
         serde_json::from_str(&prune(&play, &["--json"]).ok().stdout).unwrap();
     assert_eq!(asked["pruned"], done["pruned"]);
@@ -271,7 +272,7 @@ fn times_are_hours_days_or_weeks() {
         let said = world.remand(&["prune", "--older-than", text]).ok().stdout;
         assert!(said.starts_with("0 changes pruned"), "{said}");
     }
-    // What ended a moment ago is not an hour old.
+    // A change that ended a moment ago is not an hour old.
     let play = Play::new(&Script::default());
     play.world.remand(&["cancel", "c1"]).ok();
     assert!(
@@ -339,7 +340,7 @@ fn a_pull_request_that_had_its_turn_is_not_taken_over_anew() {
         play.world.sqlite("SELECT adopted_by FROM changes"),
         "discovery"
     );
-    // A person is done with it here; on the forge it stays open.
+    // A person has finished with it here; on the forge it stays open.
     play.world.remand(&["cancel", "c1"]).ok();
     stage.tick();
     age(&play.world, "'c1'");
@@ -358,14 +359,14 @@ fn a_pull_request_that_had_its_turn_is_not_taken_over_anew() {
             .contains("it was c1, which is over and was pruned"),
         "{why}"
     );
-    // A person may.
+    // A person may adopt it.
     stage.watch();
     assert_eq!(play.world.sqlite("SELECT change_id FROM changes"), "c2");
     stage.tick();
     play.check();
 }
 
-/// A pull request whose branch is in no worktree: remand makes one.
+/// Creates a pull request whose branch is in no worktree: remand creates one.
 fn with_own_worktree() -> (PullPlay, PathBuf) {
     let stage = PullPlay::unwatched(&Script {
         fixer: FIXES,

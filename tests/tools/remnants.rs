@@ -1,12 +1,13 @@
-//! What `remand prune` removes outside of the blackboard: only what is surely of the changes that went, and only after
-//! them.
+//! Files that `remand prune` removes outside of the blackboard: only those that certainly belong to
+//! the deleted changes, and only after them.
 
 use std::fs;
 
 use super::prune::{OLD, age, folders, is_gone, prune, with_past};
 use crate::support::play::{Play, Script};
 
-/// A change whose fixer left work and failed, closed long ago; and the ref that keeps the work.
+/// Creates a change whose fixer left work and failed, closed long ago; and the ref that keeps the
+/// work.
 fn with_kept_work() -> (Play, String) {
     let play = Play::new(&Script {
         fixer: "cat >/dev/null\necho half >>work.txt\nexit 1\n",
@@ -71,7 +72,7 @@ fn kept_work_of_a_change_that_can_not_go_stays_too() {
     );
     assert_eq!(wip(&play).trim(), kept);
     assert_eq!(play.count("sweeps"), 0);
-    // Killed after the rows, the work is still to go.
+    // Killed after the rows, the saved work still has to be removed.
     play.world.sqlite("DROP TABLE mine");
     let mut command = play
         .world
@@ -106,7 +107,7 @@ fn kept_work_of_another_blackboard_stays() {
     git(&["update-ref", &kept, &theirs]);
     let said = told(&play, &["--refs", "--dry-run"]);
     assert_eq!(said["left"][0]["path"], kept.as_str(), "{said}");
-    // Theirs came to it later, and keeps ours: both stay.
+    // Another one's work was added later, and includes this one's: both stay.
     let both = git(&[
         "commit-tree",
         "-m",
@@ -135,7 +136,7 @@ fn kept_work_of_another_blackboard_stays() {
 #[test]
 fn a_ref_that_can_not_be_removed_is_told_and_tried_again() {
     let (play, kept) = with_kept_work();
-    // Where git writes down what it is about to do to a ref, nothing can be written.
+    // Git cannot write the lock that it needs to change a ref.
     let lock = play.repo.join(".git").join(format!("{kept}.lock"));
     fs::create_dir_all(&lock).unwrap();
     let said = told(&play, &["--refs"]);
@@ -227,7 +228,7 @@ fn a_folder_elsewhere_is_told_until_it_is_gone() {
         );
         assert!(elsewhere.exists());
     }
-    // As after all was moved from there to here.
+    // As after everything was moved from there to here.
     fs::remove_dir(&elsewhere).unwrap();
     let said = told(&play, &[]);
     let reason = format!(

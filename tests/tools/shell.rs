@@ -10,7 +10,8 @@ fn bash_completes_remand() {
     let world = World::new();
     let script = world.root().join("remand.bash");
     fs::write(&script, world.remand(&["completions", "bash"]).ok().stdout).unwrap();
-    // What bash itself does when TAB is pressed: the function that is registered, asked with the words on the line.
+    // Does what bash does when TAB is pressed: calls the registered function with the words on the
+    // line.
     let lines = r#"
         set -e
         source "$1"
@@ -59,7 +60,7 @@ fn every_shell_has_a_script_that_names_the_commands() {
             !script.contains("__shim") && !script.contains("__gh"),
             "{shell}"
         );
-        // Where the shell is there it judges for itself.
+        // If the shell is installed, it checks the syntax itself.
         for (program, check) in [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")] {
             if program == shell && which(program) {
                 let mut command = world.command(program);
@@ -144,7 +145,7 @@ fn the_manual_is_read_without_warnings() {
             "groff" => command
                 .args(["-man", "-Tutf8", "-ww", "-rLL=100n", "-P-cbou"])
                 .arg(&path),
-            // Dates and sections are not given on purpose; all else counts.
+            // Dates and sections are omitted on purpose; everything else counts.
             _ => command.args(["-Tlint", "-Wwarning"]).arg(&path),
         };
         let read = run(&mut command);

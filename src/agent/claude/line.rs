@@ -1,18 +1,20 @@
-//! One line of the stream. What is not there, or is not what it should be, is nothing: a line can be cut anywhere,
-//! come from another version, or from a tool that wrote to the same pipe.
+//! One line of the stream.
+//!
+//! Missing or unexpected values count as absent: a line can be cut anywhere, come from another
+//! version, or from a tool that wrote to the same pipe.
 
 use serde_json::Value;
 
 use crate::clock::Time;
 
-/// How much of one thing is said in a line for people.
+/// Maximum length of one item in a line for people.
 const SAID: usize = 200;
 
 pub(super) struct StreamLine {
     value: Value,
 }
 
-/// One piece of a message.
+/// One part of a message.
 pub(super) enum Block<'a> {
     Text(&'a str),
     Call {
@@ -20,7 +22,7 @@ pub(super) enum Block<'a> {
         name: &'a str,
         input: &'a Value,
     },
-    /// What a tool answered.
+    /// Result of a tool.
     Answer {
         id: &'a str,
         failed: bool,
@@ -29,7 +31,7 @@ pub(super) enum Block<'a> {
 }
 
 impl StreamLine {
-    /// Nothing when it is not one of the stream's.
+    /// Parses a line; `None` if it is not one of the stream's.
     pub(super) fn read(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text.trim())
             .ok()
@@ -38,7 +40,7 @@ impl StreamLine {
         Some(Self { value })
     }
 
-    /// `assistant`, or `system/init`.
+    /// Returns `assistant`, or `system/init`.
     pub(super) fn kind(&self) -> String {
         match (self.text("type"), self.text("subtype")) {
             ("system", subtype) => format!("system/{subtype}"),
@@ -46,7 +48,7 @@ impl StreamLine {
         }
     }
 
-    /// A text at the top of the line, or "".
+    /// Returns a text at the top of the line, or "".
     pub(super) fn text(&self, key: &str) -> &str {
         self.value
             .get(key)
@@ -58,7 +60,7 @@ impl StreamLine {
         self.value.get(key)?.as_i64()
     }
 
-    /// By a path such as `/message/usage`.
+    /// Returns a value by a path such as `/message/usage`.
     pub(super) fn at_path(&self, path: &str) -> Option<&Value> {
         self.value.pointer(path)
     }
@@ -101,7 +103,7 @@ fn block(value: &Value) -> Option<Block<'_>> {
     }
 }
 
-/// A tool answers with a text, or with a list of pieces of which some are texts.
+/// Returns the text of a tool's result, which is a text or a list of parts of which some are texts.
 fn words_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -115,7 +117,7 @@ fn words_of(content: &Value) -> String {
     }
 }
 
-/// What says most about a call, the first that is there.
+/// Inputs that describe a call best; the first that is present is used.
 const TELLING: [&str; 10] = [
     "file_path",
     "notebook_path",
@@ -129,17 +131,20 @@ const TELLING: [&str; 10] = [
     "prompt",
 ];
 
-/// `Edit src/a.rs`, `Bash cargo test`: a call as people say it. Paths in the folder where it works are from there.
+/// Describes a call for people: `Edit src/a.rs`, `Bash cargo test`. Paths below the working
+/// directory are relative to it.
 pub(super) fn call(name: &str, input: &Value, cwd: Option<&str>) -> String {
-    let told = TELLING.iter().find_map(|key| input.get(*key)?.as_str());
-    let Some(told) = told else { return brief(name) };
-    let told = cwd
-        .and_then(|cwd| told.strip_prefix(cwd)?.strip_prefix('/'))
-        .unwrap_or(told);
-    brief(&format!("{name} {told}"))
+    let detail = TELLING.iter().find_map(|key| input.get(*key)?.as_str());
+    let Some(detail) = detail else {
+        return brief(name);
+    };
+    let detail = cwd
+        .and_then(|cwd| detail.strip_prefix(cwd)?.strip_prefix('/'))
+        .unwrap_or(detail);
+    brief(&format!("{name} {detail}"))
 }
 
-/// The first line, if it is not too long.
+/// Returns the first line, cut if it is too long.
 pub(super) fn brief(text: &str) -> String {
     let mut lines = text.trim().lines();
     let first = lines.next().unwrap_or_default();

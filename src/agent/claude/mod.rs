@@ -1,6 +1,8 @@
-//! Claude Code (`claude -p`): a stream of JSON lines, one for each thing that it does, and one with the result at the
-//! end. How it ended is read there, never from its status alone: it ends with 0 when it was interrupted, and calls an
-//! error of the API a "success".
+//! Claude Code (`claude -p`): a stream of JSON lines, one for each action, and one with the result
+//! at the end.
+//!
+//! The outcome is read from that, never from its exit status alone: it exits with 0 when it was
+//! interrupted, and reports an API error as a "success".
 
 mod line;
 mod report;
@@ -15,10 +17,11 @@ use report::Report;
 
 pub(super) use show::{Shown, doing};
 
-/// Names the folder with its settings, its login and its sessions.
+/// Variable that names the directory with its settings, its login and its sessions.
 pub(super) const OWN_FOLDER: &str = "CLAUDE_CONFIG_DIR";
 
-/// Its login, its own folder, and the way to its API. Other providers' variables are for the configuration to name.
+/// Variables for its login, its directory, and the route to its API. Other providers' variables
+/// have to be named in the configuration.
 pub(super) const VARIABLES: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -34,22 +37,25 @@ pub(super) const VARIABLES: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
 ];
 
-/// All that a reviewer may use. With `dontAsk`, of Bash only what claude itself knows to be reading goes through (`git
+/// All tools that a reviewer may use.
+///
+/// With `dontAsk`, Bash is limited to commands that claude itself recognizes as read-only (`git
 /// diff`, `grep`): a rule such as `Bash(git diff *)` would let `git diff --output=FILE` write.
 const READING_TOOLS: &str = "Bash,Read,Grep,Glob";
 
-/// The settings of an agent of this kind.
+/// Settings of an agent of this kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claude {
-    /// None: as many as it likes.
+    /// Maximum number of turns; `None` means unlimited.
     pub(crate) max_turns: Option<u32>,
-    /// For one run, in millionths of a dollar.
+    /// Maximum cost of one run, in millionths of a dollar.
     pub(crate) max_cost_micros: Option<i64>,
-    /// How often it tries a request again by itself; left to itself it goes on for minutes.
+    /// Maximum number of its own retries of a request; by default it keeps retrying for minutes.
     pub(crate) max_retries: u32,
-    /// How long it waits for an answer of the API. Shorter than the idle limit: a silent API is nobody's failure.
+    /// Time that it waits for a response of the API. Shorter than the idle limit: a silent API is
+    /// not the agent's failure.
     pub(crate) api_timeout: Duration,
-    /// What a fix may do without being asked, besides editing, in claude's own notation.
+    /// Actions that a fix may take without permission, besides editing, in claude's notation.
     pub(crate) allow: Vec<String>,
 }
 
@@ -91,7 +97,7 @@ impl Claude {
         if let Some(turns) = self.max_turns {
             add(&["--max-turns", &turns.to_string()]);
         }
-        // It counts what this process spends, also where it goes on with an older session.
+        // The limit applies to this process, even if it resumes an older session.
         if let Some(micros) = [self.max_cost_micros, errand.money_left]
             .into_iter()
             .flatten()
@@ -104,7 +110,7 @@ impl Claude {
 }
 
 fn dollars(micros: i64) -> String {
-    // It refuses 0; less than this is spent by the first word anyway.
+    // It refuses 0; the first response costs more than this anyway.
     let micros = micros.max(1);
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
@@ -122,7 +128,7 @@ pub(super) fn outcome(stdout: &str, exit: Option<&Exit>, stderr: &str, resumed: 
     }
 }
 
-/// Its last word.
+/// Returns its final message.
 pub(super) fn answer(stdout: &str) -> String {
     Report::read(stdout).answer()
 }

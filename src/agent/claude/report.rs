@@ -1,4 +1,4 @@
-//! What a whole stream says of a run, and what its end means.
+//! Summary of a complete stream, and the outcome of the run.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,25 @@ use crate::agent::outcome::{End, last_words};
 use crate::agent::{micros, sensible_tokens};
 use crate::clock::Time;
 
-/// Statuses of a process that a signal ended, as claude and shells give them: HUP, INT, KILL, TERM.
+/// Exit statuses of a process that was killed by a signal, as reported by claude and shells: HUP,
+/// INT, KILL, TERM.
 const BY_SIGNAL: [i32; 4] = [129, 130, 137, 143];
 
-/// Everything of a stream that counts once the run is over.
+/// Everything in a stream that counts once the run has ended.
 #[derive(Default)]
 pub(super) struct Report {
     cwd: Option<String>,
-    /// Its calls, by their ids, as people say them.
+    /// Descriptions of its calls, by id.
     calls: BTreeMap<String, String>,
     /// Ids of calls that were not allowed.
     refused: Vec<String>,
-    /// What it said last.
-    said: String,
-    /// What kind of error of the API ended it, in claude's own word.
+    /// Text of its last message.
+    last_text: String,
+    /// Kind of the API error that ended it, in claude's terms.
     api_error: Option<String>,
-    /// When the usage limit that it met is over.
+    /// Time at which the usage limit that it hit is reset.
     resets_at: Option<Time>,
-    /// Of the messages that were seen: for a run whose result never came.
+    /// Tokens of all messages so far: for a run without a result.
     tokens_seen: i64,
     last_message: String,
     result: Option<Value>,
@@ -52,7 +53,7 @@ impl Report {
                 self.api_error =
                     Some(line.text("error").to_owned()).filter(|error| !error.is_empty());
             }
-            // The last one counts: with agents of its own at work in the background there can be several.
+            // The last one counts: with background agents there can be several.
             "result" => self.result = Some(line.into_value()),
             _ => {}
         }
@@ -61,7 +62,7 @@ impl Report {
     fn note_message(&mut self, line: &StreamLine) {
         for block in line.blocks() {
             match block {
-                Block::Text(text) => text.clone_into(&mut self.said),
+                Block::Text(text) => text.clone_into(&mut self.last_text),
                 Block::Call { id, name, input } => {
                     self.calls
                         .insert(id.to_owned(), call(name, input, self.cwd.as_deref()));
@@ -93,28 +94,36 @@ impl Report {
     }
 
     fn text(&self, key: &str) -> &str {
-        self.result
-            .as_ref()
-            .and_then(|result| result.get(key)?.as_str())
-            .unwrap_or_default()
+        self.field(key).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Its last word. Without a result: what it said last.
+    /// Returns a value at the top of the result.
+    fn field(&self, key: &str) -> Option<&Value> {
+        self.result.as_ref()?.get(key)
+    }
+
+    fn errors(&self) -> impl Iterator<Item = &str> {
+        let listed = self.field("errors").and_then(Value::as_array);
+        listed.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// Returns the final message; without a result, the last one.
     pub(super) fn answer(&self) -> String {
         if self.text("result").is_empty() {
-            self.said.clone()
+            self.last_text.clone()
         } else {
             self.text("result").to_owned()
         }
     }
 
-    /// Fresh ones, in and out; those that the API had in its cache are not counted, they would outnumber all others.
+    /// Returns uncached tokens, input and output. Cached ones are not counted: they would outnumber
+    /// all others.
     pub(super) fn tokens(&self, resumed: bool) -> Option<i64> {
         let Some(result) = &self.result else {
             return sensible_tokens(Some(self.tokens_seen).filter(|tokens| *tokens > 0));
         };
         let run = used(result.get("usage"));
-        // Where it was cut at its bound of money only the sums of the session are filled in.
+        // If it was cut at its cost limit, only the totals of the session are filled in.
         let of_model = |model: &Value| -> i64 {
             let count = |key| model.get(key).and_then(Value::as_i64).unwrap_or(0);
             count("inputTokens")
@@ -127,21 +136,14 @@ impl Report {
         sensible_tokens(run.filter(|tokens| *tokens > 0 || resumed).or(session))
     }
 
-    /// Of the session, with earlier runs that it goes on from.
+    /// Returns the cost of the session, including earlier runs that it resumes.
     pub(super) fn cost_micros(&self) -> Option<i64> {
-        self.result
-            .as_ref()?
-            .get("total_cost_usd")?
-            .as_f64()
-            .and_then(micros)
+        self.field("total_cost_usd")?.as_f64().and_then(micros)
     }
 
-    /// What it wanted to do and was not allowed to; the same thing once.
+    /// Returns actions that it requested and that were not allowed, without duplicates.
     pub(super) fn denied(&self) -> Vec<String> {
-        let listed = self
-            .result
-            .as_ref()
-            .and_then(|result| result.get("permission_denials")?.as_array());
+        let listed = self.field("permission_denials").and_then(Value::as_array);
         let listed = listed.into_iter().flatten().filter_map(|denial| {
             let name = denial.get("tool_name")?.as_str()?;
             Some(call(name, denial.get("tool_input")?, self.cwd.as_deref()))
@@ -159,7 +161,8 @@ impl Report {
         denied
     }
 
-    /// Good is only what says so itself and ended with 0.
+    /// Returns the outcome. A run is successful only if the result says so and the exit status is
+    /// 0.
     pub(super) fn judge(&self, status: Option<i32>, stderr: &str, resumed: bool) -> End {
         let by_signal = status.is_none_or(|status| BY_SIGNAL.contains(&status));
         let is_error = |result: &Value| result.get("is_error").and_then(Value::as_bool);
@@ -183,31 +186,21 @@ impl Report {
         }
     }
 
-    /// It says so in a line of its own, or only on stderr.
+    /// Returns true if the session does not exist, which is reported in an error line or only on
+    /// stderr.
     fn has_no_session(&self, stderr: &str) -> bool {
-        const SAID: &str = "No conversation found";
-        let errors = self
-            .result
-            .as_ref()
-            .and_then(|result| result.get("errors")?.as_array());
-        let in_errors = errors
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .any(|error| error.contains(SAID));
-        in_errors || (self.result.is_none() && stderr.contains(SAID))
+        const MISSING: &str = "No conversation found";
+        self.errors().any(|error| error.contains(MISSING))
+            || (self.result.is_none() && stderr.contains(MISSING))
     }
 
     fn judge_error(&self) -> End {
-        let said = self.error_text();
+        let message = self.error_text();
         let hold = |what: &str, until| End::Hold {
-            reason: format!("{what}: {said}"),
+            reason: format!("{what}: {message}"),
             until,
         };
-        let status = self
-            .result
-            .as_ref()
-            .and_then(|result| result.get("api_error_status")?.as_i64());
+        let status = self.field("api_error_status").and_then(Value::as_i64);
         let kind = self.api_error.as_deref().unwrap_or_default();
         match (self.text("api_error"), kind, status) {
             ("usage_limit_reached", ..) => {
@@ -225,11 +218,12 @@ impl Report {
                 hold("claude's API does not answer as it should", None)
             }
             _ if self.text("terminal_reason").starts_with("aborted") => End::Lost,
-            _ => End::Failed(said),
+            _ => End::Failed(message),
         }
     }
 
-    /// As a time of its own, or behind the words, as older ones wrote it: `limit reached|1794877258`.
+    /// Returns the time at which the limit is reset: from its own field or, in older versions,
+    /// after the message: `limit reached|1794877258`.
     fn limit_is_over(&self) -> Option<Time> {
         let behind = || {
             let (_, seconds) = self.text("result").rsplit_once("limit reached|")?;
@@ -240,26 +234,16 @@ impl Report {
     }
 
     fn error_text(&self) -> String {
-        let errors = self
-            .result
-            .as_ref()
-            .and_then(|result| result.get("errors")?.as_array());
-        let errors: Vec<&str> = errors
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let said = if self.text("result").is_empty() {
-            errors.join("; ")
-        } else {
-            self.text("result").to_owned()
+        let message = match self.text("result") {
+            "" => self.errors().collect::<Vec<_>>().join("; "),
+            message => message.to_owned(),
         };
-        let said = if said.trim().is_empty() {
+        let message = if message.trim().is_empty() {
             format!("it ended with `{}`", self.text("subtype"))
         } else {
-            said
+            message
         };
-        said.trim().chars().take(300).collect()
+        message.trim().chars().take(300).collect()
     }
 }
 
@@ -270,7 +254,7 @@ fn status_of(status: Option<i32>) -> String {
     )
 }
 
-/// Fresh tokens, of a message or of a run.
+/// Returns uncached tokens of a message or a run.
 fn used(usage: Option<&Value>) -> Option<i64> {
     let usage = usage?;
     let counts = [

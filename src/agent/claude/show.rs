@@ -1,24 +1,24 @@
-//! The stream as people read it: a line for each thing that it does, and what it is doing now.
+//! Renders the stream for people: one line for each action, and the current activity.
 
 use super::line::{Block, StreamLine, brief, call};
 use crate::clock::Time;
 
-/// The most that is kept of a line whose end has not come.
+/// Maximum number of bytes kept of an incomplete line.
 const LONGEST: usize = 4 * 1024 * 1024;
 
-/// How far texts are set in, so that they stand behind the time.
+/// Indentation of texts, so that they are aligned after the time.
 const INDENT: &str = "          ";
 
-/// Turns a stream into lines for people, as it comes.
+/// Turns a stream into lines for people as it arrives.
 #[derive(Default)]
 pub(in crate::agent) struct Shown {
-    /// The beginning of a line whose end has not come.
+    /// Start of an incomplete line.
     rest: String,
     cwd: Option<String>,
 }
 
 impl Shown {
-    /// What the next part of the stream says; a line counts once it is whole.
+    /// Returns the text for the next part of the stream; a line counts once it is complete.
     pub(in crate::agent) fn more(&mut self, text: &str) -> String {
         let mut out = String::new();
         self.rest.push_str(text);
@@ -35,7 +35,7 @@ impl Shown {
         out
     }
 
-    /// What is left when nothing more comes.
+    /// Returns the rest after the last part.
     pub(in crate::agent) fn end(&mut self) -> String {
         let (rest, mut out) = (std::mem::take(&mut self.rest), String::new());
         if !rest.is_empty() {
@@ -46,7 +46,7 @@ impl Shown {
 
     fn line(&mut self, text: &str, out: &mut String) {
         let Some(line) = StreamLine::read(text) else {
-            // Not of the stream: shown as it is, but for half of a line of it.
+            // Not part of the stream: shown as it is, except half a line of the stream.
             if !text.starts_with('{') {
                 out.push_str(&format!("{text}\n"));
             }
@@ -55,8 +55,8 @@ impl Shown {
         let time = line.time().map_or(INDENT.to_owned(), |time| {
             time.utc().format("%H:%M:%S  ").to_string()
         });
-        for said in self.say(&line) {
-            let mut lines = said.trim_end().lines();
+        for entry in self.say(&line) {
+            let mut lines = entry.trim_end().lines();
             out.push_str(&format!("{time}{}\n", lines.next().unwrap_or_default()));
             for more in lines {
                 out.push_str(format!("{INDENT}{more}").trim_end());
@@ -102,10 +102,11 @@ impl Shown {
     }
 }
 
-/// What it is doing, by the whole of what it wrote, and since when, where the line says so.
+/// Returns the current activity according to the complete output, and since when, if the line has a
+/// time.
 pub(in crate::agent) fn doing(stdout: &str) -> Option<(String, Option<Time>)> {
     let (mut cwd, mut doing) = (None, None);
-    // Calls without an answer, oldest first: several can be under way at once.
+    // Calls without a result, oldest first: several can be in progress.
     let mut calls: Vec<(String, String, Option<Time>)> = Vec::new();
     for line in stdout.lines().filter_map(StreamLine::read) {
         let time = line.time();
@@ -135,7 +136,8 @@ pub(in crate::agent) fn doing(stdout: &str) -> Option<(String, Option<Time>)> {
     doing
 }
 
-/// What is still under way after a call was answered.
+/// Returns the activity after a call has completed: the oldest call in progress, otherwise waiting
+/// for the model.
 fn answered(
     calls: &mut Vec<(String, String, Option<Time>)>,
     id: &str,

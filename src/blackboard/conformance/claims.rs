@@ -1,4 +1,4 @@
-//! The right to run an item: in order, one a worktree, for a time.
+//! Cases for claims, the right to run an item: in order, one per worktree, for a limited time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The ends of items: each with its events, its follow-up and the change's move.
+//! Cases for the ends of items: each with its events, follow-up and transition of the change.
 
 use serde_json::json;
 

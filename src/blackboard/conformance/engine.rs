@@ -1,5 +1,5 @@
-//! The database under the cases: SQLite, in a folder that vanishes. The only file of the suite that knows it, and the
-//! only one with SQL.
+//! The database used by the cases: SQLite, in a temporary directory. The only file of the suite
+//! that knows the database, and the only one with SQL.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::blackboard::{Conn, Result, SyncDb};
 use crate::clock::Time;
 use crate::finding::FindingId;
 
-/// A blackboard for one case.
+/// Blackboard for one case.
 pub(in crate::blackboard) struct Engine {
     folder: TempDir,
     board: SyncDb,
@@ -29,7 +29,7 @@ impl Engine {
         self.folder.path().join("blackboard.db")
     }
 
-    /// One transaction, kept unless the step fails.
+    /// Runs one transaction, which is committed unless the step fails.
     pub(in crate::blackboard) fn write<T>(
         &mut self,
         step: impl FnOnce(&Conn) -> Result<T>,
@@ -41,7 +41,7 @@ impl Engine {
         self.board.read(look).unwrap()
     }
 
-    /// What a person types who appends an event by hand.
+    /// Appends an event the way a person does by hand.
     pub(in crate::blackboard) fn by_hand(
         &mut self,
         event_type: &str,
@@ -51,18 +51,14 @@ impl Engine {
         self.write(|conn| {
             conn.insert(
                 "INSERT INTO events (event_type, target_type, target_id, summary) VALUES (:type, :target_type, :id, :summary)",
-                params! {
-                    ":type": event_type,
-                    ":target_type": target.0,
-                    ":id": target.1,
-                    ":summary": summary,
-                },
+                params! { type: event_type, target_type: target.0, id: target.1, summary },
             )
         })
         .unwrap()
     }
 
-    /// The database itself refuses it, with a word that says why.
+    /// Asserts that the database itself refuses a statement, and that its message contains the
+    /// expected word.
     pub(in crate::blackboard) fn refuses(&mut self, forbidden: Forbidden) {
         let (sql, says) = forbidden.by_hand();
         let error = self
@@ -73,40 +69,40 @@ impl Engine {
         assert!(said.contains(says), "{said}");
     }
 
-    /// A person waives a finding.
+    /// Waives a finding, as a person does.
     pub(in crate::blackboard) fn waive(&mut self, id: &FindingId) {
         self.write(|conn| {
             conn.run(
                 "UPDATE findings SET outcome = 'waived' WHERE finding_id = :id",
-                params! { ":id": id },
+                params! { id },
             )
         })
         .unwrap();
     }
 
-    /// The change has a pull request.
+    /// Gives the change a pull request.
     pub(in crate::blackboard) fn with_pr(&mut self, number: i64) {
         self.write(|conn| {
             conn.run(
                 "UPDATE changes SET pr_number = :number + rowid",
-                params! { ":number": number },
+                params! { number },
             )
         })
         .unwrap();
     }
 
-    /// Everything that is stored.
+    /// Returns everything that is stored.
     pub(in crate::blackboard) fn image(&mut self) -> Image {
         self.read(|conn| Ok(image(conn)))
     }
 
-    /// The rows that are not as they were.
+    /// Returns the rows that differ.
     pub(in crate::blackboard) fn changed_since(&mut self, before: &Image) -> Vec<String> {
         self.image().symmetric_difference(before).cloned().collect()
     }
 }
 
-/// What nobody may do, not even by hand.
+/// Statements that nobody may run, not even by hand.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::blackboard) enum Forbidden {
     ChangeAnEvent,
@@ -138,13 +134,13 @@ impl Forbidden {
     }
 }
 
-/// A database as it lies on the disk, whatever is in it.
+/// Opens a database file without any checks.
 #[expect(clippy::disallowed_methods, reason = "not opened as a blackboard")]
 pub(in crate::blackboard) fn bare(path: &Path) -> Conn {
     Conn::new(rusqlite::Connection::open(path).unwrap())
 }
 
-/// Every row of every table, a line each.
+/// Every row of every table, one line per row.
 pub(in crate::blackboard) type Image = BTreeSet<String>;
 
 pub(in crate::blackboard) fn image(conn: &Conn) -> Image {
@@ -163,7 +159,7 @@ pub(in crate::blackboard) fn image(conn: &Conn) -> Image {
     names.iter().flat_map(of_table).collect()
 }
 
-/// The rows of a table, a line each, without the columns that are computed and so can't be inserted.
+/// Returns the rows of a table, one line each, without computed columns, which cannot be inserted.
 pub(in crate::blackboard) fn rows_of(
     conn: &Conn,
     table: &str,
@@ -173,7 +169,7 @@ pub(in crate::blackboard) fn rows_of(
     let columns: Vec<String> = conn
         .all(
             "SELECT name FROM pragma_table_info(:table)",
-            params! { ":table": table },
+            params! { table },
             |row| Ok(cell(&format!("\"{}\"", row.get::<String>(0)?))),
         )
         .unwrap();

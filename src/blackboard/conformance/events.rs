@@ -1,4 +1,4 @@
-//! Facts: appended, read back, never changed.
+//! Cases for events: appended, read back, never changed.
 
 use serde_json::json;
 

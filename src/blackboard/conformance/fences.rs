@@ -1,4 +1,4 @@
-//! A claim that is over writes nothing, whatever its holder tries.
+//! Cases for ended claims: they cannot write anything, whatever their holder tries.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::clock::Time;
 use crate::finding::Verdict;
 use crate::work::{Claim, GateResult, Run};
 
-/// Everything that a run may write, by name.
+/// Every write of a run, by name.
 type Write = fn(&Conn, &Claimed, &Claim, &Run, Time) -> Result<()>;
 
 const WRITES: &[(&str, Write)] = &[
@@ -61,7 +61,7 @@ const WRITES: &[(&str, Write)] = &[
     }),
 ];
 
-/// How a claim ends without its holder.
+/// Ways in which a claim ends without its holder.
 type End = fn(&mut Story, &Claimed);
 
 const ENDS: &[(&str, End)] = &[
@@ -97,7 +97,8 @@ fn a_stale_claim_writes_nothing() {
         let image = story.engine.image();
         for (name, write) in WRITES {
             let now = story.later();
-            // The error is kept back, so that what was written before it would be committed.
+            // The error is returned as a value, so that anything written before it would be
+            // committed.
             let result = story
                 .engine
                 .write(|conn| Ok(write(conn, &claimed, &claimed.claim(), &run, now)))

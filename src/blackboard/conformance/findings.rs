@@ -1,4 +1,4 @@
-//! The ledger of findings: one row a finding, over all reviews of a change.
+//! Cases for the ledger of findings: one row per finding, across all reviews of a change.
 
 use super::story::{Story, finding, more_fixes, review_done};
 use crate::blackboard::{self as bb, OpenFinding};
@@ -9,7 +9,7 @@ fn all(story: &mut Story, id: &ChangeId) -> Vec<OpenFinding> {
     story.engine.read(|conn| bb::finding_list(conn, id))
 }
 
-/// A review, a fix, and the next review, which judges and repeats as told.
+/// Runs a review, a fix, and a second review, which judges and repeats findings as given.
 fn second_review(
     story: &mut Story,
     first: &[Finding],

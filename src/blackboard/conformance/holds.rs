@@ -1,4 +1,5 @@
-//! Pause is a person's word, hold is the environment's: what is available is blocked, what runs may end.
+//! Cases for pauses, set by a person, and holds, caused by the environment: available items are
+//! blocked, running ones may finish.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! From `work_rejected` events to rows: each exactly once, none lost.
+//! Cases for turning `work_rejected` events into rows: each exactly once, none lost.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::change::State;
 use crate::event::body;
 use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
-use crate::work::{NewRejection, RejectionState};
+use crate::work::RejectionState;
 
 const TYPES: [EventType; 2] = [EventType::WorkRejected, EventType::WorkApproved];
 
@@ -280,9 +280,9 @@ fn an_approval_that_is_older_than_a_rejection_does_not_end_it() {
     story
         .engine
         .by_hand("work_approved", ("change", id.as_str()), "fine by me");
-    let rejection = NewRejection::new("ann", "no", body::WorkRejected::default());
+    let rejected = body::WorkRejected::default();
     story
-        .step(|conn, now| bb::reject_change(conn, &id, &rejection, now))
+        .step(|conn, now| bb::reject_change(conn, &id, "ann", "no", &rejected, now))
         .unwrap();
     assert_eq!(story.beat(), [TakenIn::Approved]);
     assert_eq!(

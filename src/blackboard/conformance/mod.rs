@@ -1,7 +1,7 @@
-//! What every blackboard must do, whatever database is under it. The cases know only the functions of this room and
-//! `engine`: a second database gets an `engine` of its own, and the same cases.
+//! Conformance suite for the blackboard, whatever the database. The cases use only the functions of
+//! this module and `engine`: a second database gets its own `engine`, and the same cases.
 //!
-//! No case may assume that ids commit in order, or that a number is without gaps.
+//! No case may assume that ids commit in order, or that a sequence has no gaps.
 
 mod claims;
 mod ends;

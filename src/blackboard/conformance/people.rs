@@ -1,4 +1,4 @@
-//! A person's word on a change.
+//! Cases for a person's decisions about a change.
 
 use super::story::{Story, failure, finding, more_fixes};
 use crate::blackboard::{self as bb, BoardError};

@@ -1,4 +1,4 @@
-//! Effects outside of remand: intended once, claimed by one process, ended once.
+//! Cases for effects outside of remand: intended once, claimed by one process, ended once.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::event::EventType;
 use crate::intent::{IntentResult, Payload, Push};
 use crate::pull_request::{ReviewState, Trust};
 
-/// The note to the people on the pull request that their change waits for one of them.
+/// Creates the note on the pull request that its change is waiting for a person.
 fn noted(story: &mut Story) -> (Change, Intent) {
     let change = adopted(story);
     story
@@ -58,7 +58,7 @@ fn a_post_has_one_holder_and_one_end() {
         );
         Ok(())
     });
-    // It was read back before its end was written.
+    // The post was read back before its result was stored.
     read(
         &mut story,
         &change,

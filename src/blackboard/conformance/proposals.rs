@@ -1,9 +1,9 @@
-//! What evaluators propose, carried out once.
+//! Cases for proposals of evaluators, which are applied once.
 
 use serde_json::json;
 
 use super::engine::Forbidden;
-use super::story::{EVALUATOR, Story, escalation, finding, fix, no_round, proposal};
+use super::story::{EVALUATOR, Story, escalation, finding, no_round, proposal};
 use crate::blackboard::{self as bb, BoardError};
 use crate::change::{FinalVerdict, OnMaxCycles, State};
 use crate::event::EventType;
@@ -25,13 +25,25 @@ fn a_fix_that_is_proposed_twice_is_one_item() {
         .unwrap();
     assert!(
         story
-            .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &proposed, now))
+            .step(|conn, now| bb::apply_proposal(
+                conn,
+                EVALUATOR,
+                &change.change_id,
+                &proposed,
+                now
+            ))
             .unwrap()
     );
     let image = story.engine.image();
     assert!(
         !story
-            .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &proposed, now))
+            .step(|conn, now| bb::apply_proposal(
+                conn,
+                EVALUATOR,
+                &change.change_id,
+                &proposed,
+                now
+            ))
             .unwrap()
     );
     assert_eq!(
@@ -56,13 +68,19 @@ fn a_fix_that_was_proposed_late_cancelled_the_next_review() {
         .read(|conn| proposal(conn, &change.change_id))
         .unwrap();
     story
-        .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &proposed, now))
+        .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &change.change_id, &proposed, now))
         .unwrap();
     story.fix();
     let image = story.engine.image();
     assert!(
         !story
-            .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &proposed, now))
+            .step(|conn, now| bb::apply_proposal(
+                conn,
+                EVALUATOR,
+                &change.change_id,
+                &proposed,
+                now
+            ))
             .unwrap()
     );
     assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
@@ -81,19 +99,28 @@ fn a_bound_that_is_proposed_twice_is_reached_once() {
         story
             .step(|conn, now| bb::take_in(conn, &[EventType::WorkRejected], 0, now))
             .unwrap();
-        let bound = Proposal::Bound {
-            change_id: change.change_id.clone(),
-            escalation: escalation(),
-        };
+        let bound = Proposal::Bound(escalation());
         assert!(
             story
-                .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &bound, now))
+                .step(|conn, now| bb::apply_proposal(
+                    conn,
+                    EVALUATOR,
+                    &change.change_id,
+                    &bound,
+                    now
+                ))
                 .unwrap()
         );
         let image = story.engine.image();
         assert!(
             !story
-                .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &bound, now))
+                .step(|conn, now| bb::apply_proposal(
+                    conn,
+                    EVALUATOR,
+                    &change.change_id,
+                    &bound,
+                    now
+                ))
                 .unwrap()
         );
         assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
@@ -161,10 +188,13 @@ fn creating_a_fix_cancels_the_open_review_of_that_head() {
 fn a_second_open_fix_of_a_change_is_refused() {
     let mut story = Story::begin();
     let change = story.change_with_fix();
-    let second = Proposal::Fix(fix(&change, vec![RejectionId::new("j999")], false));
+    let second = Proposal::Fix {
+        rejections: vec![RejectionId::new("j999")],
+        begins_round: false,
+    };
     let image = story.engine.image();
     let refused = story
-        .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &second, now))
+        .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &change.change_id, &second, now))
         .unwrap_err();
     assert!(matches!(refused, BoardError::Sqlite(_)), "{refused}");
     assert_eq!(story.engine.changed_since(&image), [] as [String; 0]);
@@ -250,13 +280,10 @@ fn the_rejected_review_is_marked_for_a_person_too() {
     let item = story.items(&change.change_id).remove(0);
     let mut escalation = escalation();
     escalation.rejected_item = Some(item.item_id.clone());
-    let bound = Proposal::Bound {
-        change_id: change.change_id.clone(),
-        escalation,
-    };
+    let bound = Proposal::Bound(escalation);
     assert!(
         story
-            .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &bound, now))
+            .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &change.change_id, &bound, now))
             .unwrap()
     );
     let marked = story.engine.read(|conn| bb::item(conn, &item.item_id));

@@ -1,4 +1,4 @@
-//! Rows that a prune deletes, and rows that stay.
+//! Cases for the rows that a prune deletes, and for those that remain.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn a_change_goes_whole_and_nothing_of_another() {
     story
         .step(|conn, now| bb::cancel_change(conn, &gone.change_id, Some("enough"), "ann", now))
         .unwrap();
-    // By hand, without naming the change: about it, and about an item of it.
+    // Appended by hand, without naming the change: one about it, and one about an item of it.
     story
         .engine
         .by_hand("work_rejected", ("change", "c1"), "too late");
@@ -34,7 +34,7 @@ fn a_change_goes_whole_and_nothing_of_another() {
     let of_others: BTreeSet<String> = story.engine.image().difference(&before).cloned().collect();
 
     let change = story.at(&gone.change_id);
-    // By hand the time is the machine's own.
+    // Events appended by hand have the time of the machine.
     let later = crate::clock::now()
         .max(story.now())
         .plus(Duration::from_secs(3_600));
@@ -90,13 +90,13 @@ fn a_change_goes_whole_and_nothing_of_another() {
         [],
         "the cursor holds: nothing is taken in again"
     );
-    // Numbers are not given again.
+    // Ids are not reused.
     let next = story.change_with(|new| {
         new.branch = "another".into();
         new.worktree = "/home/ann/trees/another".into();
     });
     assert_eq!(next.change_id, ChangeId::new("c3"));
-    // And events are as safe as before.
+    // Events are protected as before.
     story
         .engine
         .refuses(super::engine::Forbidden::DeleteAnEvent);
@@ -129,7 +129,7 @@ fn what_is_not_over_or_not_quiet_stays() {
     story
         .engine
         .by_hand("work_rejected", ("change", "c1"), "too late");
-    // By hand the time is the machine's own.
+    // Events appended by hand have the time of the machine.
     let far = crate::clock::now()
         .plus(Duration::from_secs(3_600))
         .max(later(&story));
@@ -175,8 +175,7 @@ fn a_pull_request_that_had_its_turn_is_not_taken_over_again() {
         .unwrap();
     story.engine.read(|conn| {
         for (table, count, _) in OWNED {
-            let left: i64 =
-                conn.one(count, params! { ":id": change.change_id }, |row| row.get(0))?;
+            let left: i64 = conn.one(count, params! { id: change.change_id }, |row| row.get(0))?;
             assert_eq!(left, 0, "{table}");
         }
         Ok(())

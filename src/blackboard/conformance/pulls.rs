@@ -1,22 +1,20 @@
-//! Pull requests: adopted, read, judged, over and back again.
+//! Cases for pull requests: adopted, read, judged, ended and reopened.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::story::{Story, escalation, fix_done, new_change};
+use super::story::{EVALUATOR, Story, escalation, fix_done, new_change};
 use crate::blackboard::{self as bb, BoardError};
 use crate::change::{AdoptedBy, Change, ChangeId, ProjectId, State};
 use crate::event::EventType;
 use crate::event::body;
 use crate::finding::Verdict;
-use crate::proposal::{Escalation, PullStep};
+use crate::proposal::{Escalation, Proposal};
 use crate::pull_request::{
-    Author, AuthorKind, Comment, Description, Permission, Pull, PullState, Purpose, ReviewState,
-    SaidKind, Trust,
+    Author, AuthorKind, Comment, Description, FeedbackOutcome, Permission, Pull, PullState,
+    Purpose, ReadTrouble, ReviewState, SaidKind, Trust, TrustDecision,
 };
-use crate::pull_request::{FeedbackOutcome, ReadTrouble};
-use crate::work::NewRejection;
 use crate::work::RejectionState;
 
 const NUMBER: i64 = 42;
@@ -66,7 +64,7 @@ fn purpose() -> Purpose {
     }
 }
 
-/// A pull request that was taken over; its review is queued.
+/// Adopts a pull request. Its review is queued.
 pub(super) fn adopted(story: &mut Story) -> Change {
     let mut new = new_change(40);
     new.state = State::AwaitingPrFeedback;
@@ -89,9 +87,9 @@ pub(super) fn adopted(story: &mut Story) -> Change {
     change
 }
 
-pub(super) fn review(forge_id: i64, state: ReviewState, body: &str) -> bb::NewFeedback {
-    bb::NewFeedback {
-        said: Comment {
+pub(super) fn review(forge_id: i64, state: ReviewState, body: &str) -> (Comment, TrustDecision) {
+    (
+        Comment {
             kind: SaidKind::Review,
             forge_id,
             author: Some(author("bob")),
@@ -107,19 +105,21 @@ pub(super) fn review(forge_id: i64, state: ReviewState, body: &str) -> bb::NewFe
             updated_at: "2026-11-16T08:00:00Z".into(),
             url: "https://github.com/ann/shop/pull/42#r".into(),
         },
-        trust: Trust::MayMakeWork,
-        reason: "may write".into(),
-        is_person: true,
-    }
+        TrustDecision {
+            trust: Trust::MayMakeWork,
+            reason: "may write".into(),
+            is_person: true,
+        },
+    )
 }
 
-/// A read that brought this.
-pub(super) fn read(story: &mut Story, change: &Change, said: &[bb::NewFeedback]) -> usize {
+/// Stores a read with these comments.
+pub(super) fn read(story: &mut Story, change: &Change, said: &[(Comment, TrustDecision)]) -> usize {
     story
         .step(|conn, now| {
             let read = bb::Read {
-                project_id: shop(),
-                number: NUMBER,
+                row: bb::pull_row(conn, &shop(), NUMBER)?.expect("it was adopted"),
+                known_head: bb::change(conn, &change.change_id)?.head,
                 change_id: change.change_id.clone(),
                 pull: Some((pull(NUMBER, &change.head), Some("\"etag\"".into()))),
                 purpose: purpose(),
@@ -137,13 +137,13 @@ pub(super) fn read(story: &mut Story, change: &Change, said: &[bb::NewFeedback])
         .unwrap()
 }
 
-fn propose(story: &mut Story, change: &Change, step: &PullStep) -> bool {
+fn propose(story: &mut Story, change: &Change, step: &Proposal) -> bool {
     story
-        .step(|conn, now| bb::apply_pull_step(conn, &change.change_id, step, now))
+        .step(|conn, now| bb::apply_proposal(conn, EVALUATOR, &change.change_id, step, now))
         .unwrap()
 }
 
-/// A review that requests changes, as a rejection that is taken in.
+/// Stores a review that requests changes, and turns it into a rejection.
 fn requested(story: &mut Story, change: &Change) {
     read(
         story,
@@ -162,11 +162,14 @@ fn requested(story: &mut Story, change: &Change) {
         begins_round: Some(true),
         ..Default::default()
     };
-    let rejected = NewRejection::new("github:bob", "bob requests changes", rejected);
     assert!(propose(
         story,
         change,
-        &PullStep::Reject(Box::new(rejected))
+        &Proposal::Reject {
+            by: "github:bob".into(),
+            summary: "bob requests changes".into(),
+            rejected: Box::new(rejected),
+        }
     ));
 }
 
@@ -205,7 +208,7 @@ fn a_pull_request_is_adopted_once_and_found_by_its_number() {
             .step(|conn, _| bb::set_detached(conn, &change))
             .unwrap()
     );
-    // One that the rules passed over, and that is not open any more.
+    // A pull request that the rules did not select, and that is no longer open.
     let ended = story.step(|conn, _| {
         bb::see_pull(conn, &shop(), &pull(43, "x"), Some("a draft"))?;
         bb::end_unadopted(conn, &shop(), &[NUMBER])
@@ -319,7 +322,7 @@ fn what_was_said_is_stored_once_and_judged_once() {
     let said = review(7, ReviewState::Commented, "nice");
     assert_eq!(read(&mut story, &change, std::slice::from_ref(&said)), 1);
     assert_eq!(read(&mut story, &change, &[said]), 0);
-    // An edit is noticed, and does not reach what is stored.
+    // An edit is noticed, but does not change the stored text.
     read(
         &mut story,
         &change,
@@ -331,9 +334,10 @@ fn what_was_said_is_stored_once_and_judged_once() {
         assert_eq!(known["review:7"], "2026-11-16T08:00:00Z");
         assert_eq!(bb::unjudged_said(conn, id)?[0].body, "nice");
         assert_eq!(bb::judged_alone(conn, id)?, []);
+        assert_eq!(bb::feedback(conn, "g1")?.feedback_id, "g1");
         Ok(())
     });
-    let settle = || PullStep::Settle {
+    let settle = || Proposal::Settle {
         feedback_id: "g1".into(),
         outcome: FeedbackOutcome::SaysNothing,
         reason: None,
@@ -382,7 +386,7 @@ fn a_dismissed_approval_is_none_any_more() {
     let mut story = Story::begin();
     let change = adopted(&mut story);
     read(&mut story, &change, &[review(7, ReviewState::Approved, "")]);
-    let approve = PullStep::Approve {
+    let approve = Proposal::Approve {
         by: "bob".into(),
         head: change.head.clone(),
         feedback_id: "g1".into(),
@@ -402,27 +406,27 @@ fn what_was_pending_comes_back_with_its_pull_request() {
     let change = adopted(&mut story);
     let id = &change.change_id;
     requested(&mut story, &change);
-    assert!(propose(&mut story, &change, &PullStep::Closed));
-    assert!(!propose(&mut story, &change, &PullStep::Closed));
+    assert!(propose(&mut story, &change, &Proposal::Closed));
+    assert!(!propose(&mut story, &change, &Proposal::Closed));
     assert_eq!(story.at(id).state, State::Closed);
-    let stays = || PullStep::StaysClosed {
+    let stays = || Proposal::StaysClosed {
         reason: "another has its branch".into(),
     };
     assert!(propose(&mut story, &change, &stays()));
     assert!(!propose(&mut story, &change, &stays()));
-    assert!(propose(&mut story, &change, &PullStep::Reopened));
+    assert!(propose(&mut story, &change, &Proposal::Reopened));
     assert_eq!(story.rejection_states(id), [RejectionState::Pending]);
-    // Closed again, and pushed to meanwhile: what a person asked for stands.
-    propose(&mut story, &change, &PullStep::Closed);
+    // Closed again, and pushed to meanwhile: a person's request remains.
+    propose(&mut story, &change, &Proposal::Closed);
     let pushed = Change {
         head: "e".repeat(40),
         ..change.clone()
     };
     read(&mut story, &pushed, &[]);
-    propose(&mut story, &change, &PullStep::Reopened);
+    propose(&mut story, &change, &Proposal::Reopened);
     assert_eq!(story.at(id).head, pushed.head);
     assert_eq!(story.rejection_states(id), [RejectionState::Pending]);
-    assert!(propose(&mut story, &change, &PullStep::Merged));
+    assert!(propose(&mut story, &change, &Proposal::Merged));
     assert_eq!(story.at(id).state, State::Merged);
     story.check();
 }
@@ -436,8 +440,8 @@ fn what_waited_for_a_person_waits_again_when_its_pull_request_is_reopened() {
     story
         .step(|conn, now| bb::escalate(conn, id, &escalation(), now))
         .unwrap();
-    propose(&mut story, &change, &PullStep::Closed);
-    propose(&mut story, &change, &PullStep::Reopened);
+    propose(&mut story, &change, &Proposal::Closed);
+    propose(&mut story, &change, &Proposal::Reopened);
     let back = story.at(id);
     assert_eq!(back.state, State::Escalated);
     assert!(back.human_review_required);
@@ -475,13 +479,13 @@ fn the_rules_the_head_and_the_base_of_a_pull_request_change() {
         .step(|conn, now| bb::unwanted(conn, id, &pull(NUMBER, "x"), "a draft", now))
         .unwrap();
     assert!(story.at(id).paused_by_rules);
-    propose(&mut story, &change, &PullStep::Wanted);
+    propose(&mut story, &change, &Proposal::Wanted);
     assert!(!story.at(id).paused_by_rules);
     let to = "release".to_owned();
-    propose(&mut story, &change, &PullStep::Retargeted { to });
+    propose(&mut story, &change, &Proposal::Retargeted { to });
     assert_eq!(story.at(id).base, "release");
     let to = "d".repeat(40);
-    propose(&mut story, &change, &PullStep::HeadMoved { to: to.clone() });
+    propose(&mut story, &change, &Proposal::HeadMoved { to: to.clone() });
     assert_eq!(story.at(id).head, to);
     story
         .step(|conn, now| {

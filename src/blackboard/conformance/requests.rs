@@ -1,4 +1,4 @@
-//! Evaluators: what they are shown, what they ask for, their troubles, and deadlines that can't be right.
+//! Cases for evaluators: their input, their requests, their errors, and implausible deadlines.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use super::story::{Story, escalation};
 use crate::blackboard::{self as bb, BoardError, Hold, Latest, Looked};
 use crate::change::{HoldKind, ProjectId, State};
 use crate::event::EventType;
-use crate::proposal::{EvaluatorRequest, Proposal, RequestKind};
+use crate::proposal::{EvaluatorRequest, RequestKind};
 use crate::work::{Priority, RejectionState, Source};
 
 const NAME: &str = "lint";
 
 fn ask(story: &mut Story, key: &str, what: RequestKind) -> bool {
-    let asked = Proposal::Asked(EvaluatorRequest {
+    let asked = EvaluatorRequest {
         key: key.into(),
         what,
-    });
+    };
     story
-        .step(|conn, now| bb::apply_proposal(conn, NAME, &asked, now))
+        .step(|conn, now| bb::apply_request(conn, NAME, &asked, now))
         .unwrap()
 }
 
@@ -155,7 +155,7 @@ fn deadlines_that_a_wrong_clock_stored_are_due_now() {
         story.engine.read(|conn| bb::implausible(conn, &at)).len(),
         0
     );
-    // And of a post.
+    // The same for the deadline of a post.
     story
         .step(|conn, now| {
             bb::escalate(conn, id, &escalation(), now)?;

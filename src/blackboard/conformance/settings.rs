@@ -1,16 +1,18 @@
-//! Settings in force: the configuration, the bounds of a project, trusted git settings, and stops.
+//! Cases for settings in force: the configuration, the limits of a project, trusted git settings,
+//! and stops.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::story::{Story, failure};
 use crate::blackboard::{
-    self as bb, Changed, ChangedKind, GitSettings, Hold, InForce, Order, SettingsVerdict,
+    self as bb, Changed, ChangedKind, GitSettings, Hold, InForce, LiveChanges, Order,
+    SettingsVerdict,
 };
-use crate::change::{FixBound, HoldKind, ProjectId};
+use crate::change::{FixBound, HoldKind, ProjectId, State};
 use crate::event::EventType;
 
-/// Fingerprints of settings of git.
+/// Fingerprints of git settings.
 const TRUSTED: &str = "1111111111111111111111111111111111111111";
 const OTHER: &str = "2222222222222222222222222222222222222222";
 
@@ -91,6 +93,34 @@ fn a_project_moves_to_another_remote() {
     assert_eq!(moved.repo.as_deref(), Some("eve/shop"));
     assert!(moved.remote_url.is_some());
     assert_eq!(story.engine.read(bb::list_projects), [moved]);
+}
+
+#[test]
+fn a_removed_project_is_hidden_until_its_repository_is_added_again() {
+    let mut story = Story::begin();
+    let change = story.change();
+    let project = story.engine.read(|conn| bb::project(conn, &shop()));
+    let newest = story.engine.read(bb::newest_event);
+    let later = story.now().plus(Duration::from_secs(1));
+    let before = story.engine.read(|conn| bb::event_before(conn, later));
+    assert_eq!(before, newest);
+    let refused =
+        story.step(|conn, now| bb::remove_project(conn, &shop(), LiveChanges::Refuse, "ann", now));
+    assert!(refused.is_err());
+    let cancelled = story
+        .step(|conn, now| bb::remove_project(conn, &shop(), LiveChanges::Cancel, "ann", now))
+        .unwrap();
+    assert_eq!(cancelled, [change.change_id]);
+    assert_eq!(story.engine.read(bb::list_projects), []);
+    let removed = story.engine.read(|conn| bb::removed_at(conn, &shop()));
+    assert!(removed.is_some());
+    let counts = story.engine.read(|conn| bb::count_changes(conn, &shop()));
+    assert_eq!(counts, [(State::Closed, 1)]);
+    let back = story
+        .step(|conn, _| bb::insert_project(conn, &project))
+        .unwrap();
+    assert_eq!(back, project);
+    assert_eq!(story.engine.read(bb::list_projects), [project]);
 }
 
 #[test]

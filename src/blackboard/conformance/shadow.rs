@@ -1,4 +1,4 @@
-//! Shadow: everything is looked at, and nothing is done.
+//! Cases for shadow mode: everything is observed, and nothing is done.
 
 use std::time::Duration;
 

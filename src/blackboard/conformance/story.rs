@@ -1,5 +1,5 @@
-//! What happens to a change, told in steps: each is one transaction, as the loops would make it, a second after the
-//! one before. There is no heartbeat and no dispatch here: the suite stands below them.
+//! Steps in the life of a change. Each is one transaction, as the loops would make it, one second
+//! after the previous one. There is no heartbeat and no dispatch here: the suite is below them.
 
 use std::time::Duration;
 
@@ -11,11 +11,8 @@ use crate::change::{Bounds, Change, ChangeId, FinalVerdict, OnMaxCycles, Project
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::{Category, Finding, Severity, Verdict};
-use crate::proposal::{Bound, Escalation, Fix, Proposal};
-use crate::work::{
-    Claim, Ended, Item, Rejection, RejectionId, RejectionState, ReviewFixMetadata, Run, RunId,
-    Status,
-};
+use crate::proposal::{Bound, Escalation, Proposal};
+use crate::work::{Claim, Ended, Item, Rejection, RejectionId, RejectionState, Run, RunId, Status};
 
 pub(in crate::blackboard) const EVALUATOR: &str = "review_feedback";
 pub(in crate::blackboard) const LEASE: Duration = Duration::from_secs(60);
@@ -37,7 +34,7 @@ impl Story {
         story
     }
 
-    /// A second later.
+    /// Advances the clock by a second.
     pub(in crate::blackboard) fn later(&mut self) -> Time {
         self.pass(Duration::from_secs(1))
     }
@@ -47,7 +44,7 @@ impl Story {
         self.now
     }
 
-    /// Somebody set the clock: an hour before `now`.
+    /// Sets the clock to an hour before `now`.
     pub(in crate::blackboard) fn set_back(&mut self, now: Time) {
         self.now = Time::from_millis(now.millis() - 3_600_000);
     }
@@ -64,7 +61,7 @@ impl Story {
         self.engine.write(|conn| step(conn, now))
     }
 
-    /// A change whose review is queued.
+    /// Creates a change with a queued review.
     pub(in crate::blackboard) fn change(&mut self) -> Change {
         self.change_with(|_| {})
     }
@@ -149,7 +146,7 @@ impl Story {
         self.try_claim().expect("something is due")
     }
 
-    /// A run of a claimed item that ended by itself, with a commit.
+    /// Records a run of a claimed item that ended by itself, with a commit.
     pub(in crate::blackboard) fn run(&mut self, claimed: &Claimed) -> Run {
         let run = self.begin_run(claimed).unwrap();
         let end = bb::RunEnd {
@@ -196,7 +193,7 @@ impl Story {
             .unwrap()
     }
 
-    /// Claims a fix and ends it well.
+    /// Claims a fix and ends it successfully.
     pub(in crate::blackboard) fn fix(&mut self) -> Change {
         let claimed = self.claim();
         self.run(&claimed);
@@ -210,7 +207,8 @@ impl Story {
             .unwrap()
     }
 
-    /// Moves events into rows and turns what is pending into fixes, or into the bound's end.
+    /// Turns events into rows, and pending rejections into fixes or into the action for a reached
+    /// limit.
     pub(in crate::blackboard) fn beat(&mut self) -> Vec<TakenIn> {
         self.step(|conn, now| {
             let cursor = bb::cursor(conn, EVALUATOR)?;
@@ -218,7 +216,7 @@ impl Story {
             let (newest, taken) = bb::take_in(conn, &types, cursor, now)?;
             for id in bb::pending_changes(conn)? {
                 if let Some(proposal) = proposal(conn, &id)? {
-                    bb::apply_proposal(conn, EVALUATOR, &proposal, now)?;
+                    bb::apply_proposal(conn, EVALUATOR, &id, &proposal, now)?;
                 }
             }
             bb::set_cursor(conn, EVALUATOR, newest, None, now)?;
@@ -227,7 +225,7 @@ impl Story {
         .unwrap()
     }
 
-    /// A reviewing program says no: the round goes on.
+    /// Appends a rejection by a reviewing program, which continues the round.
     pub(in crate::blackboard) fn reject(&mut self, id: &ChangeId, metadata: &Value) -> i64 {
         let event = NewEvent {
             metadata: metadata.clone(),
@@ -237,7 +235,7 @@ impl Story {
             .unwrap()
     }
 
-    /// A change that used all its fixes and waits for a person.
+    /// Creates a change that has used all its fixes and is waiting for a person.
     pub(in crate::blackboard) fn change_at_its_bound(&mut self) -> Change {
         let change = self.change_with(|new| new.bounds.max_fix_cycles = 1);
         self.review(Verdict::ChangesRequested, &[finding("a.rs", "no bound")]);
@@ -248,7 +246,7 @@ impl Story {
         self.at(&change.change_id)
     }
 
-    /// A change with a fix that is available.
+    /// Creates a change with an available fix.
     pub(in crate::blackboard) fn change_with_fix(&mut self) -> Change {
         let change = self.change();
         self.review(Verdict::ChangesRequested, &[finding("a.rs", "no bound")]);
@@ -256,13 +254,13 @@ impl Story {
         self.at(&change.change_id)
     }
 
-    /// The rows agree with each other.
+    /// Asserts that the rows are consistent.
     pub(in crate::blackboard) fn check(&mut self) {
         assert_eq!(self.engine.read(bb::check), []);
     }
 }
 
-/// What the stock evaluator would propose, as far as the cases need it.
+/// Returns the proposal of the stock evaluator, as far as the cases need it.
 pub(in crate::blackboard) fn proposal(conn: &Conn, id: &ChangeId) -> Result<Option<Proposal>> {
     let change = bb::change(conn, id)?;
     let takes_fixes = matches!(
@@ -285,43 +283,16 @@ pub(in crate::blackboard) fn proposal(conn: &Conn, id: &ChangeId) -> Result<Opti
     if fix_cycle >= change.budget.max_fix_cycles
         || change.budget.total_fixes >= change.budget.max_total_fixes
     {
-        return Ok(Some(Proposal::Bound {
-            change_id: id.clone(),
-            escalation: escalation(),
-        }));
+        return Ok(Some(Proposal::Bound(escalation())));
     }
     let rejections = pending
         .into_iter()
         .map(|rejection| rejection.rejection_id)
         .collect();
-    Ok(Some(Proposal::Fix(fix(&change, rejections, begins_round))))
-}
-
-pub(in crate::blackboard) fn fix(
-    change: &Change,
-    rejections: Vec<RejectionId>,
-    begins_round: bool,
-) -> Fix {
-    Fix {
-        change_id: change.change_id.clone(),
+    Ok(Some(Proposal::Fix {
         rejections,
         begins_round,
-        metadata: ReviewFixMetadata {
-            pr_number: change.pr_number,
-            repo: None,
-            branch: change.branch.clone(),
-            worktree_path: change.worktree.clone(),
-            fix_cycle: if begins_round {
-                0
-            } else {
-                change.budget.fix_cycle
-            },
-            max_fix_cycles: change.budget.max_fix_cycles,
-            review_comments: "no bound".into(),
-            implementation_work_item_id: None,
-            project_id: change.project_id.clone(),
-        },
-    }
+    }))
 }
 
 pub(in crate::blackboard) fn escalation() -> Escalation {
@@ -405,7 +376,7 @@ pub(in crate::blackboard) fn new_run() -> bb::NewRun {
     }
 }
 
-/// So many bytes of a piece of feedback were told.
+/// Creates a record of the number of bytes of a piece of feedback that were in a prompt.
 pub(in crate::blackboard) fn coverage(
     piece: &str,
     rejection: Option<&str>,
@@ -495,7 +466,7 @@ pub(in crate::blackboard) fn failure() -> Escalation {
         .with_wip(Some("refs/remand/wip/r1".into()))
 }
 
-/// Metadata as our own review writes it, so that the round goes on.
+/// Metadata as our own review writes it, which continues the round.
 pub(in crate::blackboard) fn no_round() -> Value {
     json!({ "begins_round": false })
 }

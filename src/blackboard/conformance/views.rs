@@ -1,4 +1,4 @@
-//! Read-only views: counts, lookups, runs, spend.
+//! Cases for read-only views: counts, lookups, runs, spend.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Everybody does anything in any order: the rows agree after each step, and in the end nothing is left waiting.
+//! Random walk: all actors do anything in any order. The rows are consistent after each step, and
+//! at the end nothing is left waiting.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::clock::Time;
 use crate::finding::Verdict;
 use crate::work::{RejectionState, Source};
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers that are the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -33,9 +34,9 @@ impl Dice {
 struct Walk {
     story: Story,
     dice: Dice,
-    /// What is claimed, and what once was: the dead write too.
+    /// Current claims and ended ones: dead holders write too.
     claims: Vec<Claimed>,
-    /// Where changes enter: as work in a worktree, or as a pull request.
+    /// State in which changes enter: as work in a worktree, or as a pull request.
     enters: State,
 }
 
@@ -49,7 +50,8 @@ const VERDICTS: [Verdict; 6] = [
 ];
 
 impl Walk {
-    /// One thing that somebody does. What is refused is refused whole; nothing else may go wrong.
+    /// Performs one random action. A refused action must change nothing; any other error fails the
+    /// test.
     fn step(&mut self) -> &'static str {
         let changes: Vec<Change> = self
             .story
@@ -141,7 +143,7 @@ impl Walk {
         "enter"
     }
 
-    /// Whoever claimed something, now or long ago, says how it went.
+    /// Ends a current or former claim with a random result.
     fn end_a_claim(&mut self) -> &'static str {
         let held = self
             .story
@@ -204,7 +206,7 @@ impl Walk {
         }
     }
 
-    /// Everybody goes on, and all reviews are good: whatever is live comes to rest.
+    /// Lets everything continue with good reviews: every live change comes to rest.
     fn come_to_rest(&mut self) {
         let live = self
             .story

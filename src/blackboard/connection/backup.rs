@@ -1,4 +1,4 @@
-//! A copy of the whole blackboard while others go on writing it.
+//! Copies the whole blackboard while others continue to write it.
 
 use std::path::Path;
 
@@ -7,37 +7,36 @@ use rusqlite::backup::{Backup, StepResult};
 
 use super::invariants::{Depth, Violation, violations};
 use super::{migrate, open};
-use crate::blackboard::BoardError;
-use crate::blackboard::ReadOnlyDb;
-use crate::blackboard::Result;
 use crate::blackboard::sql::{Begin, Connection};
+use crate::blackboard::{BoardError, ReadOnlyDb, Result};
 use crate::failpoint::crash_point;
 
-/// Pages that are copied between two looks at the progress: 4 MiB.
+/// Number of pages copied between two progress reports: 4 MiB.
 const PAGES: i32 = 1_024;
 
-/// What was copied.
+/// Result of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Copied {
     pub(crate) pages: i64,
     pub(crate) events: i64,
-    /// What does not hold between the rows of the copy, and so of the blackboard: the file itself is whole.
+    /// Violated invariants between the rows of the copy, and so of the blackboard. The file itself
+    /// is intact.
     pub(crate) violations: Vec<Violation>,
 }
 
-/// How far a copy is, in pages.
+/// Progress of a copy, in pages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Progress {
     pub(crate) done: i64,
     pub(crate) of: i64,
 }
 
-/// Copies the blackboard into `to`, an empty file, as it is at one moment, and checks the copy. `tell` hears how far it
-/// is.
+/// Copies the blackboard into `to`, an empty file, as it is at one moment, and checks the copy.
+/// `tell` receives the progress.
 pub(crate) fn copy(from: &Path, to: &Path, mut tell: impl FnMut(Progress)) -> Result<Copied> {
     let mut source = source(from)?;
-    // One read for all steps: without it every commit of the daemon would make the copy begin again, and beside a busy
-    // one it would never end. Writers do not wait for a reader.
+    // One read transaction for all steps: without it every commit of the daemon would restart the
+    // copy, and beside a busy daemon it would never end. Writers do not wait for a reader.
     let snapshot = source.begin(Begin::Read)?;
     crate::blackboard::newest_event(&snapshot)?;
     let mut copy = open::scratch(to)?;
@@ -56,7 +55,7 @@ pub(crate) fn copy(from: &Path, to: &Path, mut tell: impl FnMut(Progress)) -> Re
             match step {
                 StepResult::Done => break,
                 StepResult::More => {}
-                // The source is being read already, and nobody else knows the copy.
+                // The source is already being read, and nobody else knows the copy.
                 StepResult::Busy | StepResult::Locked | _ => {
                     return Err(open::unusable(
                         to,
@@ -68,19 +67,21 @@ pub(crate) fn copy(from: &Path, to: &Path, mut tell: impl FnMut(Progress)) -> Re
         }
     }
     drop(snapshot);
-    // One file that stands for itself; whoever works on it makes it a blackboard with a log of its own again.
+    // Makes the copy a single self-contained file. Whoever opens it as a blackboard gives it a log
+    // again.
     copy.sqlite()
         .pragma_update(None, "journal_mode", "delete")
         .map_err(|source| of_copy(to, source))?;
     whole(to, &copy)
 }
 
-/// On a disk that went read-only, of all times, a copy is wanted: there it is read as it stands.
+/// Opens the source. On a disk that became read-only, where a copy is needed most, the file is read
+/// as it is.
 fn source(from: &Path) -> Result<Connection> {
     let ordinary =
         open::reader(from).and_then(|conn| migrate::recognise(from, &conn).map(|()| conn));
     match ordinary {
-        // What it said first is told when this does not help either.
+        // If this does not help either, the first error is reported.
         Err(error) if is_read_only(&error) => ReadOnlyDb::open(from)
             .map(ReadOnlyDb::into_connection)
             .or(Err(error)),
@@ -88,7 +89,8 @@ fn source(from: &Path) -> Result<Connection> {
     }
 }
 
-/// As far as SQLite tells: it can't open a file beside which it may not write its log.
+/// True if the error may mean a read-only disk: SQLite cannot open a file if it may not write the
+/// log beside it.
 fn is_read_only(error: &BoardError) -> bool {
     let BoardError::Unusable { source, .. } = error else {
         return false;
@@ -101,7 +103,7 @@ fn is_read_only(error: &BoardError) -> bool {
     })
 }
 
-/// Looks at the copy as a stranger would.
+/// Checks the copy as an independent reader would.
 fn whole(path: &Path, copy: &Connection) -> Result<Copied> {
     let pages = copy
         .sqlite()
@@ -122,7 +124,7 @@ fn whole(path: &Path, copy: &Connection) -> Result<Copied> {
     })
 }
 
-/// What SQLite says of the copy must not be taken for something that the blackboard has.
+/// Converts an error about the copy, which must not be mistaken for one about the blackboard.
 fn of_copy(path: &Path, source: rusqlite::Error) -> BoardError {
     let problem = match source.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "the disk is full",

@@ -1,5 +1,7 @@
-//! The blackboard for the loops: one thread owns the writing connection, another one reads beside it. Async code
-//! sends closures and awaits their result; no transaction is ever open across an await.
+//! Access to the blackboard for the loops: one thread owns the writing connection, another one
+//! reads beside it.
+//!
+//! Async code sends closures and awaits their results; no transaction is ever open across an await.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -12,29 +14,30 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::identity::{Identity, Vanished};
 use super::open;
-use crate::blackboard::BoardError;
-use crate::blackboard::Result;
 use crate::blackboard::escalate::{Handed, handed_over_since};
 use crate::blackboard::events::newest_event;
 use crate::blackboard::sql::{self, Begin, Connection};
+use crate::blackboard::{BoardError, Result};
 use crate::clock::Time;
 use crate::failpoint::crash_point;
 
-/// Writers that ask at the same time share one commit, up to this many.
+/// Maximum number of concurrent writes that share one commit.
 const BATCH: usize = 64;
 
-/// How many may wait; who comes after them waits to be let in.
+/// Capacity of the queue. Further writers wait to enter it.
 const QUEUE: usize = 256;
 
-/// How long transaction may follow transaction before other processes get a chance, and how long that is: longer
-/// than the pause between two looks of one of ours that waits.
+/// Maximum time of consecutive transactions before other processes get a chance. `BREATH` is the
+/// length of that pause: longer than the interval at which one of our processes retries.
 const STREAK: Duration = Duration::from_millis(6);
 pub(crate) const BREATH: Duration = Duration::from_micros(1_500);
 
-/// How a step ended, told to its caller once the transaction around it is committed or lost.
+/// Reports the result of a step to its caller, once the surrounding transaction is committed or
+/// lost.
 type ReplySender = Box<dyn FnOnce(Option<&Lost>) + Send>;
 
-/// Gets the open transaction, or why there is none; returns whether its writes are to be kept, and the answer.
+/// Receives the open transaction, or the reason why there is none. Returns whether to keep its
+/// writes, and the reply.
 type Run = Box<dyn FnOnce(Result<&Connection, &Lost>) -> (Result<(), Lost>, ReplySender) + Send>;
 
 struct Step {
@@ -44,7 +47,7 @@ struct Step {
 
 type ReadJob = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// A handle on the two threads. They end when the last handle is gone.
+/// Handle to the two threads. They end when the last handle is dropped.
 #[derive(Clone)]
 pub(crate) struct Db {
     path: PathBuf,
@@ -80,13 +83,14 @@ impl Db {
         &self.path
     }
 
-    /// Fails when the files that were opened are not there any more, or others are in their place. Every write asks it
-    /// too; whoever is about to do something that can't be undone asks once more.
+    /// Fails if the opened files have been removed or replaced. Every write checks this too;
+    /// callers about to do something irreversible check it once more.
     pub(crate) fn check(&self) -> Result<()> {
         self.identity.check()
     }
 
-    /// One step of one transaction: all that it writes is committed, or nothing. `name` is for crash points.
+    /// Runs one step of a transaction: everything that it writes is committed, or nothing. `name`
+    /// is for crash points.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -95,15 +99,15 @@ impl Db {
         let (answer, answered) = oneshot::channel();
         let run: Run = Box::new(move |conn: Result<&Connection, &Lost>| {
             let result = conn
-                .map_err(Lost::told)
+                .map_err(Lost::to_error)
                 .and_then(|conn| guarded(|| step(conn)));
             let keep = result.as_ref().map(drop).map_err(Lost::by);
             let tell: ReplySender = Box::new(move |lost| {
                 let result = match (result, lost) {
-                    (Ok(_), Some(lost)) => Err(lost.told()),
+                    (Ok(_), Some(lost)) => Err(lost.to_error()),
                     (result, _) => result,
                 };
-                // Whoever asked may have gone away; then nobody is there to be told.
+                // The caller may have gone away, which leaves nobody to notify.
                 drop(answer.send(result));
             });
             (keep, tell)
@@ -114,7 +118,17 @@ impl Db {
         answered.await.unwrap_or(Err(BoardError::Closed))
     }
 
-    /// One consistent look, beside the writer.
+    /// Reads what belongs to one object, by its id. Like [`Self::read`], one consistent view beside
+    /// the writer.
+    pub(crate) async fn read_of<K: Clone + Send + 'static, T: Send + 'static>(
+        &self,
+        key: &K,
+        query: impl FnOnce(&Connection, &K) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let key = key.clone();
+        self.read(move |conn| query(conn, &key)).await
+    }
+
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -126,7 +140,8 @@ impl Db {
         .await
     }
 
-    /// Changes whenever any connection but the reader's commits: cheap enough to ask often.
+    /// Returns a number that changes whenever any connection other than the reader's commits. Cheap
+    /// enough to poll.
     pub(crate) async fn data_version(&self) -> Result<i64> {
         self.look(|conn| conn.one("PRAGMA data_version", &[], |row| row.get(0)))
             .await
@@ -145,17 +160,17 @@ impl Db {
     }
 }
 
-/// Why a transaction came to nothing, for everybody who was in it.
+/// Reason why a transaction was lost, for every step in it.
 #[derive(Debug, Clone)]
 struct Lost {
     code: Option<rusqlite::ffi::Error>,
-    /// The file itself is gone.
+    /// Set if the file itself is gone.
     vanished: Option<(PathBuf, Vanished)>,
     why: String,
 }
 
 impl Lost {
-    /// By a step that failed.
+    /// Creates the reason from the error of a step.
     fn by(error: &BoardError) -> Self {
         if let BoardError::Vanished { path, how } = error {
             return Self {
@@ -180,8 +195,9 @@ impl Lost {
         }
     }
 
-    /// A full disk and a lock that lasts are told as what they are: those who wait for them to pass must know.
-    fn told(&self) -> BoardError {
+    /// Converts the reason to an error. A full disk and a persistent lock keep their kind, so that
+    /// callers can wait for them to pass.
+    fn to_error(&self) -> BoardError {
         if let Some((path, how)) = &self.vanished {
             return BoardError::Vanished {
                 path: path.clone(),
@@ -209,7 +225,7 @@ impl From<BoardError> for Lost {
     }
 }
 
-/// A panic in one step must not take the thread, and with it every other change, down.
+/// Runs a step and catches a panic, which must not end the thread and with it every other change.
 pub(crate) fn guarded<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(step)).unwrap_or(Err(BoardError::Panicked))
 }
@@ -253,7 +269,8 @@ fn write_all(mut conn: Connection, mut queue: mpsc::Receiver<Step>, identity: &I
     }
 }
 
-/// A daemon that takes the lock again the moment it let go of it starves every command beside it.
+/// Pauses after a transaction. A daemon that takes the lock again as soon as it has released it
+/// would starve every command beside it.
 #[expect(
     clippy::disallowed_methods,
     reason = "a thread of its own, or a command that has nothing else to do; nothing can tell that others had their turn"
@@ -262,14 +279,14 @@ pub(crate) fn breathe(pause: Duration) {
     thread::sleep(pause);
 }
 
-/// Runs the steps, each in its own savepoint, commits once, and only then tells anybody.
+/// Runs the steps, each in its own savepoint, commits once, and only then notifies the callers.
 fn write_batch(conn: &mut Connection, batch: Vec<Step>, identity: &Identity) {
     let names: Vec<&'static str> = batch.iter().map(|step| step.name).collect();
     let mut answers: Vec<ReplySender> = Vec::with_capacity(batch.len());
     let mut waiting = batch.into_iter();
     let lost = commit_batch(conn, &mut waiting, (&names, identity), &mut answers).err();
     if let Some(lost) = &lost {
-        // Those whose turn did not come, because the transaction broke before.
+        // Steps that did not run because the transaction failed before.
         answers.extend(waiting.map(|step| (step.run)(Err(lost)).1));
     }
     for answer in answers {
@@ -277,8 +294,8 @@ fn write_batch(conn: &mut Connection, batch: Vec<Step>, identity: &Identity) {
     }
 }
 
-/// Before a transaction. A WAL that was only removed is brought into the database first: what was committed is not lost, and
-/// nobody will do it a second time.
+/// Checks the files before a transaction. If only the WAL was removed, its contents are moved into
+/// the database first: what was committed is not lost, and will not be done a second time.
 fn is_there(conn: &Connection, identity: &Identity) -> Result<(), Lost> {
     let Err(vanished) = identity.check() else {
         return Ok(());
@@ -307,7 +324,8 @@ fn commit_batch(
         answers.push(answer);
         match kept {
             Ok(()) => savepoint.commit()?,
-            // Some errors (a full disk is one) make SQLite roll back everything, not only the statement.
+            // Some errors (a full disk, for example) make SQLite roll back everything, not only the
+            // statement.
             Err(lost) if !tx.is_in_transaction() => return Err(lost),
             Err(_) => savepoint.roll_back()?,
         }
@@ -318,14 +336,14 @@ fn commit_batch(
     }
     identity.check()?;
     tx.commit()?;
-    // Here and nowhere else: every escalation by a loop passes here once, and only when it is committed.
+    // Logged only here: every escalation by a loop passes here once, and only when it is committed.
     for Handed {
         change,
         reason,
         decide,
     } in handed_over
     {
-        tracing::error!(%change, reason = ?reason, decide = ?decide, "needs a person");
+        tracing::error!(target: "remand::narrated", %change, reason = ?reason, decide = ?decide, "needs a person");
     }
     for name in names {
         crash_point!("commit.{name}.after");

@@ -1,5 +1,7 @@
-//! Which files the blackboard is in. A database that was deleted or replaced can still be written through the open
-//! descriptor, by a daemon that goes on for ever with a blackboard that nobody else sees.
+//! Identity of the blackboard's files.
+//!
+//! A database that was deleted or replaced can still be written through an open descriptor, by a
+//! daemon that would run forever on a blackboard that nobody else sees.
 
 use std::fs;
 use std::io;
@@ -7,10 +9,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::blackboard::BoardError;
-use crate::blackboard::Result;
+use crate::blackboard::{BoardError, Result};
 
-/// How a file is not the one that was opened.
+/// Ways in which a file is no longer the one that was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vanished {
     Removed,
@@ -29,13 +30,13 @@ impl std::fmt::Display for Vanished {
 /// Device and inode.
 type FileId = (u64, u64);
 
-/// The files of a blackboard as they were when it was opened.
+/// Files of a blackboard as they were when it was opened.
 #[derive(Debug)]
 pub(crate) struct Identity {
     database: PathBuf,
     database_id: FileId,
     wal: PathBuf,
-    /// SQLite makes it with the first look, and keeps it while anybody has the database open.
+    /// SQLite creates the WAL with the first read, and keeps it while anyone has the database open.
     wal_id: OnceLock<FileId>,
 }
 
@@ -53,14 +54,15 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Fails when another file, or none, stands where the database or its WAL was.
+    /// Fails if the database or its WAL was removed or replaced by another file.
     pub(crate) fn check(&self) -> Result<()> {
         check(&self.database, Some(&self.database_id))?;
         self.remember_wal();
         check(&self.wal, self.wal_id.get())
     }
 
-    /// Only the WAL is gone, and nobody has made a new one: what is in it can still be brought into the database.
+    /// True if only the WAL is gone and nobody has created a new one: its contents can still be
+    /// moved into the database.
     pub(crate) fn is_only_wal_removed(&self) -> bool {
         check(&self.database, Some(&self.database_id)).is_ok()
             && matches!(
@@ -87,7 +89,7 @@ fn check(path: &Path, known: Option<&FileId>) -> Result<()> {
         Ok(now) if now == *known => return Ok(()),
         Ok(_) => Vanished::Replaced,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vanished::Removed,
-        // A disk that does not answer proves nothing; the write itself will say what is wrong with it.
+        // A disk that does not respond proves nothing; the write itself will report the error.
         Err(_) => return Ok(()),
     };
     Err(BoardError::Vanished {

@@ -1,25 +1,26 @@
-//! `remand check`: SQLite's own integrity, and what must hold between the rows whatever died when.
+//! Invariants for `remand check`: SQLite's own integrity, and consistency between the rows, which
+//! must survive any crash.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::blackboard::Result;
-use crate::blackboard::from_row;
+use super::migrate;
 use crate::blackboard::sql::Connection;
+use crate::blackboard::{Result, from_row};
 use crate::change::{OnMaxCycles, State};
-use crate::event::Event;
-use crate::event::body;
+use crate::event::{Event, body};
 use crate::state::{self, Facts, Move};
 
-/// Something that must not be.
+/// Violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Violation {
     pub(crate) invariant: &'static str,
     pub(crate) what: String,
 }
 
-/// One invariant as a query that must find nothing; each row it finds is told in words.
+/// Each invariant as a query that must return nothing. Each row that it does return describes a
+/// violation.
 const QUERIES: &[(&str, &str)] = &[
     (
         "I1",
@@ -114,12 +115,12 @@ const QUERIES: &[(&str, &str)] = &[
     ),
 ];
 
-/// How closely SQLite looks at the file.
+/// Thoroughness of SQLite's check of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// Every index against its table.
+    /// Compares every index with its table.
     Full,
-    /// All but that, which takes most of the time.
+    /// Everything else; the comparison takes most of the time.
     Quick,
 }
 
@@ -142,6 +143,10 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
     })?);
     let violation = |invariant| move |what| Violation { invariant, what };
     let mut found: Vec<Violation> = damage.into_iter().map(violation("I12")).collect();
+    // The invariants are those of the newest version; an older blackboard lacks columns.
+    if migrate::version(conn)? < migrate::NEWEST {
+        return Ok(found);
+    }
     for (invariant, sql) in QUERIES {
         let broken = conn.all(sql, &[], |row| row.get(0))?;
         found.extend(broken.into_iter().map(violation(invariant)));
@@ -150,7 +155,7 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
     Ok(found)
 }
 
-/// I7: every recorded move is in the table, and replaying them gives the state that is stored.
+/// I7: every recorded transition is in the table, and replaying them gives the stored state.
 fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
     let mut at: BTreeMap<String, (State, Option<State>)> = BTreeMap::new();
     let moves = conn.all(
@@ -198,9 +203,9 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
     for change in conn.all("SELECT * FROM changes", &[], from_row::change)? {
         let replayed = at.get(change.change_id.as_str()).map(|(state, _)| *state);
         if replayed != Some(change.state) {
-            let told = replayed.map_or("nothing", State::as_str);
+            let replayed_name = replayed.map_or("nothing", State::as_str);
             let what = format!(
-                "{} is {}, its events say {told}",
+                "{} is {}, its events say {replayed_name}",
                 change.change_id, change.state
             );
             found.push(Violation {
@@ -224,7 +229,8 @@ fn allowed(event: &Event, was: State, escalated_from: Option<State>, to: State) 
     if from != was {
         return false;
     }
-    // Whether there was a PR then, and what the settings were, is not in the event: any of them will do.
+    // The event does not record whether there was a PR, nor the settings at that time: any
+    // combination is accepted.
     [false, true].into_iter().any(|has_pr| {
         [OnMaxCycles::Escalate, OnMaxCycles::PrAnyway]
             .into_iter()

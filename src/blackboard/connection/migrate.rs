@@ -1,26 +1,28 @@
-//! A new blackboard gets `schema.sql`; an older one gets the numbered steps after its own number, each in one
-//! transaction with its number, so that a kill between two leaves a version that exists.
+//! Schema migrations.
+//!
+//! A new blackboard gets `schema.sql`; an older one gets the numbered steps after its own version.
+//! Each step is one transaction together with its number, so that a kill between two leaves a
+//! version that exists.
 
 use std::path::Path;
 
 use super::open::{APPLICATION_ID, refused, unusable};
-use crate::blackboard::BoardError;
-use crate::blackboard::Result;
 use crate::blackboard::sql::{Begin, Connection, params};
+use crate::blackboard::{BoardError, Result};
 use crate::clock::Time;
 use crate::failpoint::crash_point;
 
 const SCHEMA: &str = include_str!("../../../schema.sql");
 
-/// One step from the version before it.
+/// Migration from the preceding version.
 pub(crate) struct Migration {
     pub(crate) version: i64,
     pub(crate) name: &'static str,
     pub(crate) sql: &'static str,
 }
 
-/// The version that `schema.sql` describes: that of the last step.
-pub(crate) const NEWEST: i64 = 3;
+/// Version that `schema.sql` describes: that of the last step.
+pub(crate) const NEWEST: i64 = 4;
 
 const MIGRATIONS: &[Migration] = &[
     Migration {
@@ -32,6 +34,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 3,
         name: "commands of a decision",
         sql: include_str!("../migrations/3.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "removed projects",
+        sql: include_str!("../migrations/4.sql"),
     },
 ];
 
@@ -48,7 +55,8 @@ pub(crate) fn to_newest(path: &Path, conn: &mut Connection, now: Time) -> Result
     )
 }
 
-/// Refuses what is not a blackboard, or not one that this program knows, before anything of it is changed.
+/// Refuses files that are not a blackboard, or not of a version known to this program, before
+/// changing anything.
 pub(crate) fn recognise(path: &Path, conn: &Connection) -> Result<()> {
     if conn.sqlite().is_readonly("main")? {
         return Err(unusable(path, "it is read-only".into(), None));
@@ -56,7 +64,7 @@ pub(crate) fn recognise(path: &Path, conn: &Connection) -> Result<()> {
     identify(path, conn)
 }
 
-/// The same for one who changes nothing.
+/// Like [`recognise`], for a caller that changes nothing.
 pub(crate) fn identify(path: &Path, conn: &Connection) -> Result<()> {
     let sqlite = conn.sqlite();
     let look = || -> Result<_, rusqlite::Error> {
@@ -102,7 +110,7 @@ pub(crate) fn migrate(
     }
     loop {
         let tx = conn.begin(Begin::Write)?;
-        // Looked at again under the lock: another process may have been first.
+        // Checked again under the lock: another process may have been first.
         let found = version(&tx)?;
         match (application(&tx)?, found) {
             (APPLICATION_ID, found) if found > plan.newest => {
@@ -145,13 +153,13 @@ pub(crate) fn migrate(
 fn record(conn: &Connection, version: i64, name: &str, now: Time) -> Result<()> {
     conn.execute(
         "INSERT INTO migrations (version, name, applied_at) VALUES (:version, :name, :now)",
-        params! { ":version": version, ":name": name, ":now": now },
+        params! { version, name, now },
     )?;
     conn.sqlite().pragma_update(None, "user_version", version)?;
     Ok(())
 }
 
-fn version(conn: &Connection) -> Result<i64> {
+pub(super) fn version(conn: &Connection) -> Result<i64> {
     Ok(conn
         .sqlite()
         .pragma_query_value(None, "user_version", |row| row.get(0))?)
@@ -245,7 +253,7 @@ mod tests {
         let half: bool = conn
             .one(
                 "SELECT count(*) > 0 FROM sqlite_schema WHERE name = :name",
-                params! { ":name": "half" },
+                params! { name: "half" },
                 |row| row.get(0),
             )
             .unwrap();
@@ -279,7 +287,8 @@ mod tests {
         assert!(matches!(error, BoardError::Foreign { .. }), "{error}");
     }
 
-    /// Blackboards made by version 1 (the first) must open for ever: the fixture is a dump of a real one.
+    /// Blackboards created by version 1 (the first) must open forever: the fixture is a dump of a
+    /// real one.
     #[test]
     fn a_blackboard_of_version_1_opens_with_its_data() {
         let (_folder, path, mut conn) = fresh();

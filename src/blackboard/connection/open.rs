@@ -1,4 +1,4 @@
-//! Opening the database: pragmas with their reasons, permissions, and what is refused.
+//! Opens the database: pragmas with their reasons, permissions, and refused files.
 
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -9,25 +9,25 @@ use rusqlite::limits::Limit;
 use rusqlite::{ErrorCode, OpenFlags};
 
 use super::migrate;
-use crate::blackboard::BoardError;
-use crate::blackboard::Result;
 use crate::blackboard::sql::{self, Class, Connection};
+use crate::blackboard::{BoardError, Result};
 use crate::clock::Time;
 
-/// "rmnd": tells a blackboard from any other SQLite file.
+/// "rmnd": distinguishes a blackboard from any other SQLite file.
 pub(crate) const APPLICATION_ID: i64 = 0x726d_6e64;
 
-/// The SQLite that is bundled and that the tests ran with. Another one may be linked by a distribution; older
-/// than this it lacks fixes that the blackboard relies on.
+/// Minimum version of SQLite: the one that is bundled and tested. A distribution may link another
+/// one; an older one lacks fixes that the blackboard relies on.
 pub(crate) const SQLITE_AT_LEAST: i32 = 3_051_003;
 
-/// How long one of us waits for another writer.
+/// Maximum time that one of our processes waits for another writer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A row that nobody can read back is refused when it is written.
+/// Maximum size of a value, so that a row that cannot be read back is refused when it is written.
 const MOST_BYTES: i32 = 16 * 1024 * 1024;
 
-/// Opens for writing, making or migrating the file where that is needed. What is not a blackboard is left as it is.
+/// Opens for writing, and creates or migrates the file if needed. A file that is not a blackboard
+/// is left unchanged.
 pub(crate) fn writer(path: &Path, now: Time) -> Result<Connection> {
     if rusqlite::version_number() < SQLITE_AT_LEAST {
         return Err(unusable(
@@ -45,7 +45,7 @@ pub(crate) fn writer(path: &Path, now: Time) -> Result<Connection> {
     Ok(conn)
 }
 
-/// Opens beside the writer; a write through it is refused by SQLite.
+/// Opens beside the writer. SQLite refuses writes through this connection.
 pub(crate) fn reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = connect(path, &absolute(path)?, flags)?;
@@ -54,14 +54,14 @@ pub(crate) fn reader(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-/// A blackboard in memory, with nothing on it.
+/// Creates an empty blackboard in memory.
 pub(crate) fn empty(now: Time) -> Result<Connection> {
     let mut conn = Connection::new(rusqlite::Connection::open_in_memory()?);
     migrate::to_newest(Path::new(""), &mut conn, now)?;
     Ok(conn)
 }
 
-/// A copy in memory, migrated where that is needed. One that is not there is empty.
+/// Creates a copy in memory, migrated if needed. If the file does not exist, the copy is empty.
 pub(crate) fn copy(path: &Path, now: Time) -> Result<Connection> {
     if !path.exists() {
         return empty(now);
@@ -77,7 +77,8 @@ pub(crate) fn copy(path: &Path, now: Time) -> Result<Connection> {
 /// Copies an open blackboard into memory and migrates the copy.
 pub(crate) fn migrated_copy(path: &Path, original: &Connection, now: Time) -> Result<Connection> {
     let mut memory = Connection::new(rusqlite::Connection::open_in_memory()?);
-    // All pages in one step: others may write meanwhile, and a copy in several would begin again each time.
+    // All pages in one step: others may write meanwhile, and a copy in several steps would restart
+    // each time.
     let copied = Backup::new(original.sqlite(), memory.sqlite_mut())
         .and_then(|backup| backup.run_to_completion(i32::MAX, Duration::ZERO, None));
     copied.map_err(|source| refused(path, source))?;
@@ -89,18 +90,21 @@ pub(crate) fn migrated_copy(path: &Path, original: &Connection, now: Time) -> Re
     Ok(memory)
 }
 
-/// Opens an empty file that nobody else knows yet, to be filled and made durable by who asked for it.
+/// Opens an empty file that nobody else knows yet. The caller fills it and makes it durable.
 pub(crate) fn scratch(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = connect(path, &absolute(path)?, flags)?;
-    // A copy that is cut is thrown away: nothing of it has to survive.
+    // An interrupted copy is discarded, so nothing of it has to survive.
     conn.sqlite().pragma_update(None, "journal_mode", "off")?;
     conn.sqlite().pragma_update(None, "synchronous", "off")?;
     Ok(conn)
 }
 
-/// A new file is its owner's alone, whatever the umask is; SQLite gives `-wal` and `-shm` the same mode. One that is
-/// there is not opened here: closing it again would drop the locks that this process has on it.
+/// Creates a new file that only its owner can access, whatever the umask. SQLite gives `-wal` and
+/// `-shm` the same mode.
+///
+/// An existing file is not opened here: closing it again would drop the locks that this process
+/// holds on it.
 fn make_private(path: &Path) -> Result<()> {
     if let Some(folder) = path
         .parent()
@@ -125,7 +129,7 @@ fn make_private(path: &Path) -> Result<()> {
     }
 }
 
-/// Opens `name`, which is `path` in full or a URI of it.
+/// Opens `name`, which is the full `path` or a URI of it.
 #[expect(clippy::disallowed_methods, reason = "the one place")]
 pub(crate) fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection> {
     let mut sqlite = rusqlite::Connection::open_with_flags(name, flags)
@@ -134,7 +138,7 @@ pub(crate) fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Conn
     Ok(Connection::new(sqlite))
 }
 
-/// Absolute, since SQLite takes `:memory:` and `file:…` for something else than a file of that name.
+/// Makes a path absolute, since SQLite gives `:memory:` and `file:…` a special meaning.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path)
         .map_err(|error| unusable(path, format!("it can't be found: {error}"), None))
@@ -152,7 +156,7 @@ fn pragmas(path: &Path, conn: &rusqlite::Connection) -> Result<()> {
             None,
         ));
     }
-    // A rejection that was committed survives the power going off.
+    // A committed rejection survives a power cut.
     conn.pragma_update(None, "synchronous", "full")?;
     conn.pragma_update(None, "foreign_keys", true)?;
     if cfg!(target_os = "macos") {
@@ -161,8 +165,8 @@ fn pragmas(path: &Path, conn: &rusqlite::Connection) -> Result<()> {
     Ok(())
 }
 
-/// Changing the mode does not ask the busy handler: many who make the same blackboard at once would be told that it is
-/// locked.
+/// Switches to WAL mode, with retries. Changing the mode does not use the busy handler: many
+/// processes that create the same blackboard would otherwise fail with "locked".
 fn wal(conn: &rusqlite::Connection) -> sql::Result<String> {
     let mut tries = 0;
     loop {
@@ -179,8 +183,8 @@ fn wal(conn: &rusqlite::Connection) -> sql::Result<String> {
     }
 }
 
-/// SQLite's own handler backs off to 100 ms, which starves a command beside a busy daemon: this one looks often enough
-/// to meet the breath that the daemon takes.
+/// Waits for a lock. SQLite's own handler backs off to 100 ms, which starves a command beside a
+/// busy daemon; this one retries often enough to use the pauses of the daemon.
 #[expect(
     clippy::disallowed_methods,
     reason = "called by SQLite on a thread that has nothing else to do"
@@ -190,7 +194,7 @@ fn wait_briefly(tries: i32) -> bool {
     Duration::from_millis(u64::try_from(tries).unwrap_or_default()) < PATIENCE
 }
 
-/// What SQLite says of a file that it can't work with, in words that say what to do.
+/// Converts an error of SQLite about a file to one that explains what to do.
 pub(crate) fn refused(path: &Path, source: impl Into<sql::Error>) -> BoardError {
     let source = source.into();
     let problem = match source.sqlite_code().map(|error| error.code) {

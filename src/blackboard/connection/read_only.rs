@@ -1,4 +1,5 @@
-//! The blackboard for one who must not leave a trace on it: nothing is made, migrated or moved out of its log.
+//! Access to the blackboard without leaving a trace: nothing is created, migrated or moved out of
+//! its log.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,20 +16,20 @@ use crate::clock::Time;
 pub(crate) struct ReadOnlyDb {
     path: PathBuf,
     conn: Connection,
-    /// What is read of one that an older version left: queries are about the newest schema.
+    /// Migrated copy of a blackboard from an older version: queries require the newest schema.
     migrated: Option<Connection>,
 }
 
-/// What a check with a limit found.
+/// Result of a check with a time limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Quick {
     Whole,
-    /// The first thing that is wrong.
+    /// The first error that was found.
     Damaged(String),
     NotInTime,
 }
 
-/// How many steps of SQLite's machine are taken between two looks at the time: some milliseconds.
+/// Number of SQLite virtual machine steps between two checks of the time: some milliseconds.
 const STEPS: i32 = 100_000;
 
 impl ReadOnlyDb {
@@ -48,12 +49,12 @@ impl ReadOnlyDb {
         })
     }
 
-    /// For one who copies it whole.
+    /// Returns the connection, for a caller that copies the whole blackboard.
     pub(crate) fn into_connection(self) -> Connection {
         self.conn
     }
 
-    /// One consistent look.
+    /// Runs a query on one consistent view.
     pub(crate) fn read<T>(&mut self, look: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         if self.migrated.is_none() && migrate::is_older(&self.conn)? {
             let copy = migrated_copy(&self.path, &self.conn, Time::from_millis(0))?;
@@ -69,15 +70,15 @@ impl ReadOnlyDb {
         Ok(value)
     }
 
-    /// Whether the file is whole, as far as that can be told within `limit`.
+    /// Checks the integrity of the file, as far as possible within `limit`.
     pub(crate) fn quick_check(&mut self, limit: Duration) -> Result<Quick> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let sqlite = self.conn.sqlite_mut();
-        sqlite.progress_handler(STEPS, Some(move || begun.elapsed() > limit))?;
-        let said = sqlite.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
-        match said {
-            Ok(said) if said == "ok" => Ok(Quick::Whole),
-            Ok(said) => Ok(Quick::Damaged(said.lines().collect::<Vec<_>>().join(" "))),
+        sqlite.progress_handler(STEPS, Some(move || started.elapsed() > limit))?;
+        let report = sqlite.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+        match report {
+            Ok(report) if report == "ok" => Ok(Quick::Whole),
+            Ok(report) => Ok(Quick::Damaged(report.lines().collect::<Vec<_>>().join(" "))),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
                 Ok(Quick::NotInTime)
             }
@@ -89,7 +90,8 @@ impl ReadOnlyDb {
     }
 }
 
-/// Without its log nobody else has it open: SQLite is told that the file stands still, and makes no log of its own.
+/// Opens a blackboard without a log, which nobody else has open: SQLite is told that the file is
+/// immutable, and creates no log.
 fn alone(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
@@ -101,7 +103,8 @@ fn alone(path: &Path) -> Result<Connection> {
     )
 }
 
-/// Beside a daemon, or with the log of one that died: the log is read, and left as it is at the end.
+/// Opens a blackboard beside a daemon, or with the log of one that died. The log is read, and left
+/// as it is.
 fn beside_others(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = connect(path, &absolute(path)?, flags)?;
@@ -113,7 +116,7 @@ fn beside_others(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-/// A path as it stands in a URI.
+/// Encodes a path for a URI.
 fn encoded(path: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
     let bytes = path.as_os_str().as_encoded_bytes();

@@ -1,40 +1,52 @@
-//! One part of a step on its own: what goes wrong with one change is undone and told for that change alone, and the step
-//! goes on with the others. Only trouble of the database itself ends it all.
+//! Isolates one part of a step: an error with one change is undone and reported for that change
+//! alone, and the step continues with the others.
+//!
+//! Only an error of the database itself ends the whole step.
 
 use super::db_thread::guarded;
-use crate::blackboard::BoardError;
-use crate::blackboard::Result;
-use crate::blackboard::escalate;
 use crate::blackboard::forge::pulls;
 use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::{BoardError, Result, escalate};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
 use crate::proposal::{Decision, Escalation, decision};
 use crate::sanitize;
 
-/// All that the part writes, or nothing of it. The outer error is everybody's, the inner one its own.
-pub(crate) fn apart<T>(conn: &Connection, part: impl FnOnce() -> Result<T>) -> Result<Result<T>> {
+/// Runs `part` in a savepoint. If it fails for a reason of its own, its writes are undone and `otherwise` decides the
+/// result; an error of the database itself is returned as it is.
+pub(crate) fn apart<T>(
+    conn: &Connection,
+    part: impl FnOnce() -> Result<T>,
+    otherwise: impl FnOnce(BoardError) -> Result<T>,
+) -> Result<T> {
     let savepoint = conn.savepoint()?;
-    let result = guarded(part);
-    match &result {
-        Ok(_) => savepoint.commit()?,
+    match guarded(part) {
+        Ok(done) => {
+            savepoint.commit()?;
+            Ok(done)
+        }
         // Some errors make SQLite roll back everything, and the savepoint with it.
-        Err(error) if error.is_everywhere() || !conn.is_in_transaction() => return result.map(Ok),
-        Err(_) => savepoint.roll_back()?,
+        Err(error) if error.is_everywhere() || !conn.is_in_transaction() => Err(error),
+        Err(error) => {
+            savepoint.roll_back()?;
+            otherwise(error)
+        }
     }
-    Ok(result)
 }
 
-/// A change that can't go on by itself is a person's. One that can't be handed to a person (it is over, or was handed
-/// over before, or can't even be read) is only told. Nothing of it is looked at again until there is something new or
-/// a person goes on with it: it would fail in the same way with every heartbeat.
+/// Hands a change that cannot continue by itself to a person.
+///
+/// If that is not possible (the change has ended, was already handed over, or cannot even be read),
+/// this only records an event. The change is not examined again until something is new or a person
+/// continues with it: it would fail the same way on every heartbeat.
 pub(crate) fn set_aside(
     conn: &Connection,
     id: &ChangeId,
     error: &BoardError,
     now: Time,
-) -> Result<()> {
+) -> Result<usize> {
+    tracing::error!(change = id.as_str(), ?error, "a change was set aside");
     let reason = format!("remand could not go on with it: {}", sanitize::chain(error));
     let escalation = Escalation::new(
         reason.clone(),
@@ -45,16 +57,18 @@ pub(crate) fn set_aside(
             cancel = Decision::cancel(id),
         ),
     );
-    if apart(conn, || escalate(conn, id, &escalation, now))?.is_err() {
+    let hand_over = || escalate(conn, id, &escalation, now).map(drop);
+    apart(conn, hand_over, |_| {
         let skipped = body::Skipped::because(body::SkipCode::SetAside, &reason);
         let event = NewEvent::about(id, skipped, &reason);
         crate::blackboard::append(conn, &event, now)?;
-        conn.execute(
+        conn.run(
             "UPDATE rejections SET state = 'escalated', ended_by = 'needs_person', reason = :reason WHERE change_id = :id AND state = 'pending'",
-            params! { ":reason": reason, ":id": id },
-        )?;
-    }
-    pulls::set_judged(conn, id)
+            params! { reason, id },
+        )
+    })?;
+    pulls::set_judged(conn, id)?;
+    Ok(1)
 }
 
 #[cfg(test)]
@@ -105,10 +119,10 @@ mod tests {
                 })
             })
             .unwrap_err();
-        let told = sanitize::chain(&unreadable);
+        let message = sanitize::chain(&unreadable);
         assert!(
-            told.contains("column state: unknown state `x`; allowed: queued, "),
-            "{told}"
+            message.contains("column state: unknown state `x`; allowed: queued, "),
+            "{message}"
         );
         assert!(!unreadable.is_everywhere());
     }
@@ -120,31 +134,37 @@ mod tests {
         let note = |text: &str| NewEvent::about(&change.change_id, EventType::Skipped, text);
         let kept = story.step(|conn, now| {
             bb_append(conn, &note("before"), now)?;
-            let failed = apart(conn, || {
+            let refused = || {
                 bb_append(conn, &note("undone"), now)?;
-                Err::<(), _>(BoardError::Refused {
+                Err(BoardError::Refused {
                     what: "no".into(),
                     hint: None,
                 })
+            };
+            apart(conn, refused, |error| {
+                assert!(matches!(error, BoardError::Refused { .. }));
+                Ok(())
             })?;
-            assert!(failed.is_err());
-            let panicked = apart(conn, || -> Result<()> {
+            let panics = || {
                 bb_append(conn, &note("undone too"), now)?;
                 panic!("a part may panic")
+            };
+            apart(conn, panics, |error| {
+                assert!(matches!(error, BoardError::Panicked));
+                Ok(())
             })?;
-            assert!(matches!(panicked, Err(BoardError::Panicked)));
-            apart(conn, || bb_append(conn, &note("after"), now))?
+            apart(conn, || bb_append(conn, &note("after"), now), Err)
         });
         kept.unwrap();
-        let told: Vec<String> = story
+        let messages: Vec<String> = story
             .events(&change.change_id, EventType::Skipped)
             .into_iter()
             .map(|event| event.summary)
             .collect();
-        assert_eq!(told, ["before", "after"]);
+        assert_eq!(messages, ["before", "after"]);
         let whole = story.step(|conn, now| {
             bb_append(conn, &note("lost with all"), now)?;
-            apart(conn, || Err::<(), _>(BoardError::Closed))?
+            apart(conn, || Err(BoardError::Closed), |_| Ok(()))
         });
         assert!(matches!(whole, Err(BoardError::Closed)));
         assert_eq!(story.events(&change.change_id, EventType::Skipped).len(), 2);

@@ -1,4 +1,4 @@
-//! The blackboard for a program that runs one command and ends: no threads.
+//! Access to the blackboard for a program that runs one command and exits: no threads.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::blackboard::sql::{Begin, Connection};
 use crate::clock::Time;
 use crate::failpoint::crash_point;
 
-/// One connection, for one command.
+/// Connection for one command.
 pub(crate) struct SyncDb {
     path: PathBuf,
     conn: Connection,
@@ -23,7 +23,7 @@ impl SyncDb {
         })
     }
 
-    /// One with nothing on it, which is nowhere: for a look where there is none.
+    /// Creates an empty blackboard in memory, for queries where there is no file.
     pub(crate) fn empty(now: Time) -> Result<Self> {
         Ok(Self {
             path: PathBuf::new(),
@@ -31,12 +31,12 @@ impl SyncDb {
         })
     }
 
-    /// Whether it is one that is nowhere.
+    /// True if there is no file.
     pub(crate) fn is_nowhere(&self) -> bool {
         self.path.as_os_str().is_empty()
     }
 
-    /// A copy in memory, for a look at what would be written: nothing of the file is changed.
+    /// Creates a copy in memory, to see what would be written. The file is not changed.
     pub(crate) fn copy_of(path: &Path, now: Time) -> Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -48,7 +48,7 @@ impl SyncDb {
         &self.path
     }
 
-    /// One immediate transaction: all that `step` writes is committed, or nothing.
+    /// Runs one immediate transaction: everything that `step` writes is committed, or nothing.
     pub(crate) fn write<T>(
         &mut self,
         name: &str,
@@ -62,20 +62,21 @@ impl SyncDb {
         Ok(value)
     }
 
-    /// Between two of many writes: others get their turn, for so long or a little longer.
+    /// Pauses between two of many writes for at least this long, so that other processes get their
+    /// turn.
     pub(crate) fn breathe(&self, pause: Duration) {
         db_thread::breathe(pause.max(db_thread::BREATH));
     }
 
-    /// Gives the space of what was deleted back to the disk. Nobody else can write meanwhile.
+    /// Returns the space of deleted rows to the disk. Nobody else can write meanwhile.
     pub(crate) fn vacuum(&mut self) -> Result<()> {
         self.conn.execute_batch("VACUUM")?;
-        // It went through the log, which would stay as large as the whole.
+        // VACUUM goes through the log, which would otherwise stay as large as the whole database.
         self.conn
             .one("PRAGMA wal_checkpoint(TRUNCATE)", &[], |_| Ok(()))
     }
 
-    /// One consistent look.
+    /// Runs a query on one consistent view.
     pub(crate) fn read<T>(&mut self, look: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let tx = self.conn.begin(Begin::Read)?;
         let value = look(&tx)?;

@@ -1,76 +1,188 @@
-//! What evaluators propose, carried out: items, escalations, cursors, all in the caller's one transaction.
+//! Applies the proposals of evaluators: items, escalations and cursors, all in the caller's transaction.
 
 use std::collections::BTreeSet;
 
-use super::evaluator_requests::apply_request;
-use crate::blackboard::NewItem;
-use crate::blackboard::Result;
-use crate::blackboard::changes;
-use crate::blackboard::rejections;
+use super::pull_moves::{ask, over, pause_unwanted, record, reopened, stays_closed};
+use crate::blackboard::forge::{feedback, head_moved};
+use crate::blackboard::operator::pause;
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::work::items;
-use crate::blackboard::work::items::about_item;
+use crate::blackboard::work::items::{self, about_item};
+use crate::blackboard::{NewItem, Result, changes, rejections};
+use crate::change::{Change, ChangeId};
 use crate::clock::Time;
-use crate::event::body::{self, RejectionContext};
-use crate::proposal::{Fix, Proposal};
+use crate::event::NewEvent;
+use crate::event::body::{self, PullChange, RejectionContext};
+use crate::finding::Verdict;
+use crate::proposal::Proposal;
+use crate::pull_request::{FeedbackOutcome, PullState};
 use crate::state::Trigger;
-use crate::work::{ItemId, Priority, RejectionState, Source};
+use crate::text::{count, short_sha};
+use crate::work::{
+    ItemId, Priority, Rejection, RejectionId, RejectionState, ReviewFixMetadata, Source,
+};
 
-/// How much of a rejection's summary the event of a fix repeats.
+/// Maximum bytes of feedback in an item's metadata: the default total for all runs of a fix.
+const COMMENTS_CAP: usize = 1_000_000;
+
+/// Maximum characters of a rejection's summary in the event of a fix.
 const SUMMARY_CHARS: usize = 300;
 
-/// How many files it lists.
+/// Maximum number of files in that event.
 const PATHS: usize = 20;
 
-/// Carries out one proposal; `false` when it had been carried out before.
+/// Carries out one proposal for a change; `false` when it had been carried out before.
 pub(crate) fn apply_proposal(
     conn: &Connection,
     evaluator: &str,
+    id: &ChangeId,
     proposal: &Proposal,
     now: Time,
 ) -> Result<bool> {
+    let change = crate::blackboard::change(conn, id)?;
     match proposal {
-        Proposal::Fix(fix) => create_fix(conn, evaluator, fix, now),
-        Proposal::Asked(asked) => apply_request(conn, evaluator, asked, now),
-        Proposal::Bound {
-            change_id,
-            escalation,
-        } => {
-            if crate::blackboard::rejections_of(conn, change_id, Some(RejectionState::Pending))?
-                .is_empty()
-            {
+        Proposal::Fix {
+            rejections,
+            begins_round,
+        } => create_fix(conn, evaluator, &change, rejections, *begins_round, now),
+        Proposal::Bound(escalation) => {
+            if rejections::rejections_of(conn, id, Some(RejectionState::Pending))?.is_empty() {
                 return Ok(false);
             }
-            let change = crate::blackboard::change(conn, change_id)?;
             rejections::reopen_for_rejection(conn, &change, now)?;
-            crate::blackboard::escalate::bound_reached(conn, change_id, escalation, now)?;
+            crate::blackboard::escalate::bound_reached(conn, id, escalation, now)?;
             Ok(true)
+        }
+        Proposal::Reject {
+            by,
+            summary,
+            rejected,
+        } => {
+            let event_id = rejections::reject_change(conn, id, by, summary, rejected, now)?;
+            let taken = (FeedbackOutcome::Rejected, None);
+            for feedback_id in rejected.feedback.iter().flatten() {
+                feedback::judge(conn, feedback_id, taken, Some(event_id), now)?;
+            }
+            let reason = "it came with more than a fix can be told";
+            let left_out = (FeedbackOutcome::LeftOut, Some(reason));
+            for feedback_id in &rejected.left_out_feedback {
+                feedback::judge(conn, feedback_id, left_out, None, now)?;
+            }
+            Ok(true)
+        }
+        Proposal::Approve {
+            by,
+            head,
+            feedback_id,
+        } => {
+            let actor = format!("github:{by}");
+            let approved = body::WorkApproved {
+                verdict: Some(Verdict::Approved),
+                head: Some(head.clone()),
+                base: Some(change.base.clone()),
+                feedback_id: Some(feedback_id.clone()),
+                ..Default::default()
+            };
+            let summary = format!("{by} approved {}", short_sha(head));
+            let event = NewEvent::about(id, approved, summary).by(&actor);
+            let event_id = crate::blackboard::append(conn, &event, now)?;
+            feedback::judge(
+                conn,
+                feedback_id,
+                (FeedbackOutcome::Approved, None),
+                Some(event_id),
+                now,
+            )
+        }
+        Proposal::Settle {
+            feedback_id,
+            outcome,
+            reason,
+        } => feedback::judge(conn, feedback_id, (*outcome, reason.as_deref()), None, now),
+        Proposal::PassOver {
+            feedback_id,
+            outcome,
+            reason,
+            ask_again,
+        } => {
+            if !feedback::judge(conn, feedback_id, (*outcome, Some(reason)), None, now)? {
+                return Ok(false);
+            }
+            let event = NewEvent::about(
+                id,
+                body::Skipped {
+                    feedback_id: Some(feedback_id.clone()),
+                    ..body::Skipped::because(body::SkipCode::FeedbackPassedOver, reason)
+                },
+                format!("{feedback_id} made no work: {reason}"),
+            );
+            crate::blackboard::append(conn, &event, now)?;
+            if let Some(login) = ask_again {
+                ask(conn, &change, login, now)?;
+            }
+            Ok(true)
+        }
+        Proposal::Merged => over(conn, &change, PullState::Merged, now),
+        Proposal::Closed => over(conn, &change, PullState::Closed, now),
+        Proposal::Reopened => reopened(conn, &change, now),
+        Proposal::StaysClosed { reason } => stays_closed(conn, id, reason, now),
+        Proposal::HeadMoved { to } => {
+            head_moved::review_new_head(conn, id, to, "github", now)?;
+            Ok(true)
+        }
+        Proposal::Retargeted { to } => {
+            conn.execute(
+                "UPDATE changes SET base = :to, updated_at = :now WHERE change_id = :id",
+                params! { to, now, id },
+            )?;
+            let reason = format!("the PR goes into {to} now, not into {}", change.base);
+            record(conn, id, PullChange::Retargeted, &reason, now)?;
+            head_moved::review_new_base(conn, id, &reason, now)?;
+            Ok(true)
+        }
+        Proposal::Unwanted { reason } => pause_unwanted(conn, id, reason, now),
+        Proposal::Wanted => {
+            pause::resume_by_rules(conn, id, now)?;
+            let summary = "the project's rules take the PR again";
+            record(conn, id, PullChange::Wanted, summary, now)
         }
     }
 }
 
-fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Result<bool> {
-    let Some(newest) = fix.rejections.last() else {
+fn create_fix(
+    conn: &Connection,
+    evaluator: &str,
+    change: &Change,
+    rejections: &[RejectionId],
+    begins_round: bool,
+    now: Time,
+) -> Result<bool> {
+    let Some(newest) = rejections.last() else {
         return Ok(false);
     };
-    let change = crate::blackboard::change(conn, &fix.change_id)?;
+    let id = &change.change_id;
+    let fix_cycle = if begins_round {
+        0
+    } else {
+        change.budget.fix_cycle
+    };
+    let max_fix_cycles = change.budget.max_fix_cycles;
     let new = NewItem {
         rejection_id: Some(newest.clone()),
         title: format!("Fix {}", change.title),
         source: Source::ReviewFix,
         priority: Priority::P1,
         idempotency_key: format!("review_fix:{newest}"),
-        fix_cycle: fix.metadata.fix_cycle,
-        metadata: serde_json::to_value(&fix.metadata)?,
+        fix_cycle,
+        metadata: serde_json::to_value(metadata(conn, change, rejections, fix_cycle)?)?,
         actor: evaluator.to_owned(),
     };
     // The key decides before anything else is touched: a proposal that comes late must not cancel the next review.
-    let Some(item) = items::insert_item(conn, &change, &new, now)? else {
+    let Some(item) = items::insert_item(conn, change, &new, now)? else {
         return Ok(false);
     };
-    rejections::reopen_for_rejection(conn, &change, now)?;
+    rejections::reopen_for_rejection(conn, change, now)?;
     // A head that is about to change needs no verdict.
-    for open in items::items_of(conn, &fix.change_id)? {
+    for open in items::items_of(conn, id)? {
         if open.source == Source::CodeReview && open.status.is_open() {
             items::cancel_item(
                 conn,
@@ -81,34 +193,34 @@ fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Resul
             )?;
         }
     }
-    if fix.begins_round {
+    if begins_round {
         conn.execute(
             "UPDATE changes SET fix_cycle = 0, progress_since = :now, auto_fix = 1 WHERE change_id = :id",
-            params! { ":now": now, ":id": fix.change_id },
+            params! { now, id },
         )?;
     }
-    for rejection in &fix.rejections {
+    for rejection in rejections {
         conn.execute(
             "UPDATE rejections SET state = 'in_fix', item_id = :item_id
              WHERE rejection_id = :rejection_id AND state = 'pending'",
-            params! { ":item_id": item.item_id, ":rejection_id": rejection },
+            params! { item_id: item.item_id, rejection_id: rejection },
         )?;
     }
-    changes::advance(conn, &fix.change_id, Trigger::FixCreated, evaluator, now)?;
+    changes::advance(conn, id, Trigger::FixCreated, evaluator, now)?;
     let summary = format!(
         "fix {} of {} created from {}",
-        fix.metadata.fix_cycle + 1,
-        fix.metadata.max_fix_cycles,
-        count(fix.rejections.len(), "rejection")
+        fix_cycle + 1,
+        max_fix_cycles,
+        count(rejections.len(), "rejection")
     );
     let event = about_item(
-        &fix.change_id,
+        id,
         &item.item_id,
         body::FixCreated {
             item_id: Some(item.item_id.clone()),
-            rejections: fix.rejections.clone(),
-            fix_cycle: fix.metadata.fix_cycle,
-            max_fix_cycles: fix.metadata.max_fix_cycles,
+            rejections: rejections.to_vec(),
+            fix_cycle,
+            max_fix_cycles,
             context: context(conn, &item.item_id)?,
         },
         summary,
@@ -116,6 +228,63 @@ fn create_fix(conn: &Connection, evaluator: &str, fix: &Fix, now: Time) -> Resul
     .by(evaluator);
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
+}
+
+/// The metadata of a fix, for people and other programs: prompts are made from the rejections themselves.
+fn metadata(
+    conn: &Connection,
+    change: &Change,
+    rejections: &[RejectionId],
+    fix_cycle: i64,
+) -> Result<ReviewFixMetadata> {
+    let mut pending =
+        rejections::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?;
+    pending.retain(|rejection| rejections.contains(&rejection.rejection_id));
+    Ok(ReviewFixMetadata {
+        pr_number: change.pr_number,
+        repo: crate::blackboard::project(conn, &change.project_id)?.repo,
+        branch: change.branch.clone(),
+        worktree_path: change.worktree.clone(),
+        fix_cycle,
+        max_fix_cycles: change.budget.max_fix_cycles,
+        review_comments: comments(&pending),
+        implementation_work_item_id: change.implementation_item_id.clone(),
+        project_id: change.project_id.clone(),
+    })
+}
+
+/// All feedback as one text: the body, then each finding with its place.
+fn comments(pending: &[Rejection]) -> String {
+    let mut text = String::new();
+    for rejection in pending {
+        text.push_str(rejection.text());
+        text.push('\n');
+        for finding in &rejection.rejected.findings {
+            let line = finding
+                .line
+                .map(|line| format!(":{line}"))
+                .unwrap_or_default();
+            text.push_str(&format!(
+                "- [{}] {}{line} {}\n",
+                finding.severity,
+                finding.path.as_deref().unwrap_or_default(),
+                finding.text
+            ));
+            for line in finding.context.as_deref().unwrap_or_default().lines() {
+                text.push_str(&format!("    | {line}\n"));
+            }
+        }
+        text.push('\n');
+    }
+    let cut = text.floor_char_boundary(COMMENTS_CAP);
+    let left_out = text.len() - cut;
+    if left_out > 0 {
+        text.truncate(cut);
+        text.push_str(&format!(
+            "\n… ({left_out} more bytes are in the events of its rejections)\n"
+        ));
+    }
+    text
 }
 
 /// A summary of each rejection that a fix answers: who, what, how much and where.
@@ -128,7 +297,7 @@ fn context(conn: &Connection, item_id: &ItemId) -> Result<Vec<RejectionContext>>
             .filter_map(|finding| finding.path.clone())
             .collect();
         context.push(RejectionContext {
-            by: crate::blackboard::event(conn, rejection.event_id)?.actor_id,
+            by: rejection.by,
             summary: rejection.summary.chars().take(SUMMARY_CHARS).collect(),
             findings: findings.len(),
             severity: findings.iter().map(|finding| finding.severity).min(),
@@ -144,7 +313,7 @@ pub(crate) fn cursor(conn: &Connection, evaluator: &str) -> Result<i64> {
     Ok(conn
         .optional(
             "SELECT cursor FROM evaluators WHERE name = :name",
-            params! { ":name": evaluator },
+            params! { name: evaluator },
             |row| row.get(0),
         )?
         .unwrap_or(0))
@@ -161,14 +330,6 @@ pub(crate) fn set_cursor(
     conn.run(
         "INSERT INTO evaluators (name, cursor, last_run, next_run) VALUES (:name, :cursor, :now, :next_run)
          ON CONFLICT (name) DO UPDATE SET cursor = max(cursor, :cursor), last_run = :now, next_run = :next_run",
-        params! { ":name": evaluator, ":cursor": cursor, ":now": now, ":next_run": next_run },
+        params! { name: evaluator, cursor, now, next_run },
     )
-}
-
-fn count(n: usize, what: &str) -> String {
-    if n == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{n} {what}s")
-    }
 }

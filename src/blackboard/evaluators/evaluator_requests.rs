@@ -1,24 +1,20 @@
-//! What command evaluators ask for, carried out once by its key; what can't be is told once, with the reason. Beside it
-//! their troubles: an evaluator that fails is told once and run again later and later.
+//! Applies the requests of command evaluators, each once per key; a refused request is reported once, with the reason.
+//! Also records failures of evaluators: each is reported once, and retried after growing pauses.
 
 use serde::Serialize;
 use serde_json::json;
 
-use crate::blackboard::BoardError;
-use crate::blackboard::Guidance;
-use crate::blackboard::NewItem;
-use crate::blackboard::Result;
 use crate::blackboard::connection::savepoint::apart;
-use crate::blackboard::sql::{self, Connection, Row, params};
+use crate::blackboard::sql::{self, Connection, Row, columns, params};
 use crate::blackboard::work::items;
+use crate::blackboard::{BoardError, Guidance, NewItem, Result};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
-use crate::event::body;
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::{EventType, NewEvent, TargetType, body};
 use crate::finding::Verdict;
 use crate::proposal::{Decision, Escalation, EvaluatorRequest, RequestKind, decision};
 use crate::sanitize;
-use crate::work::NewRejection;
+use crate::text::count;
 use serde_json::Value;
 
 /// The outcome of a proposal that was carried out; any other is why it was not.
@@ -27,9 +23,9 @@ const REFUSED: &str = "refused";
 
 /// Lines that could not be read are known by this and the line.
 const LINE: &str = "line: ";
-/// What sorts after all of them.
+/// Sorts after all of them.
 const PAST_LINES: &str = "line:!";
-/// So many lines of one evaluator that differ are told in a day.
+/// Maximum number of different lines of one evaluator that are reported per day.
 const MOST_LINES: i64 = 50;
 
 /// An evaluator whose last passes failed.
@@ -42,7 +38,7 @@ pub(crate) struct RequestError {
     pub(crate) try_again: Time,
 }
 
-/// Whether anything new was written: it was carried out, or told why not.
+/// Applies a request. Returns true if anything new was written: the result, or the reason for a refusal.
 pub(crate) fn apply_request(
     conn: &Connection,
     evaluator: &str,
@@ -51,15 +47,16 @@ pub(crate) fn apply_request(
 ) -> Result<bool> {
     let before: Option<String> = conn.optional(
         "SELECT outcome FROM proposals WHERE evaluator = :evaluator AND key = :key",
-        params! { ":evaluator": evaluator, ":key": asked.key },
+        params! { evaluator, key: asked.key },
         |row| row.get(0),
     )?;
     if before.as_deref() == Some(DONE) {
         return Ok(false);
     }
-    match apart(conn, || carry_out(conn, evaluator, asked, now))? {
-        Ok(()) => record(conn, evaluator, &asked.key, (DONE, None), now),
-        Err(error) => {
+    let carry_out = || carry_out(conn, evaluator, asked, now).map(|()| None);
+    match apart(conn, carry_out, |error| Ok(Some(error)))? {
+        None => record(conn, evaluator, &asked.key, (DONE, None), now),
+        Some(error) => {
             let about =
                 change_of(&asked.what).filter(|id| crate::blackboard::change(conn, id).is_ok());
             let reason = sanitize::chain(&error);
@@ -77,7 +74,7 @@ pub(crate) fn apply_request(
     }
 }
 
-/// A line that could not be read, told once however often it comes.
+/// Reports a line that could not be parsed, once per line.
 pub(crate) fn skip_line(
     conn: &Connection,
     evaluator: &str,
@@ -103,19 +100,13 @@ pub(crate) fn skip_line(
     tell_once(conn, evaluator, &key, reason, &event, now)
 }
 
-/// Whether as many lines of an evaluator as are told in a day were told today, and this one is none of them: a time or a
-/// number in each would be another line every time.
+/// True if the daily number of reported lines of an evaluator is reached and this line is not one of them: with a time
+/// or a number in it, every line would be a new one.
 fn is_told_enough(conn: &Connection, evaluator: &str, key: &str, now: Time) -> Result<bool> {
     let (told, is_known): (i64, bool) = conn.one(
         "SELECT coalesce(sum(made_at >= :today), 0), coalesce(max(key = :key), 0) FROM proposals
          WHERE evaluator = :evaluator AND key > :line AND key < :past",
-        params! {
-            ":today": day_of(now),
-            ":key": key,
-            ":evaluator": evaluator,
-            ":line": LINE,
-            ":past": PAST_LINES,
-        },
+        params! { today: day_of(now), key, evaluator, line: LINE, past: PAST_LINES },
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     Ok(told >= MOST_LINES && !is_known)
@@ -141,7 +132,7 @@ fn tell_once(
     Ok(is_new)
 }
 
-/// Whether that is another outcome than was known. One that is refused again is told once a day.
+/// Records the outcome and returns true if it is a new one. A repeated refusal is reported once per day.
 fn record(
     conn: &Connection,
     evaluator: &str,
@@ -153,14 +144,7 @@ fn record(
         "INSERT INTO proposals (evaluator, key, outcome, reason, made_at) VALUES (:evaluator, :key, :outcome, :reason, :now)
          ON CONFLICT (evaluator, key) DO UPDATE SET outcome = :outcome, reason = :reason, made_at = :now
          WHERE outcome <> :outcome OR (outcome <> 'done' AND made_at < :today)",
-        params! {
-            ":evaluator": evaluator,
-            ":key": key,
-            ":outcome": outcome,
-            ":reason": reason,
-            ":now": now,
-            ":today": day_of(now),
-        },
+        params! { evaluator, key, outcome, reason, now, today: day_of(now) },
     )?;
     Ok(written == 1)
 }
@@ -204,7 +188,7 @@ fn carry_out(
             if let Some(item) = item {
                 conn.execute(
                     "UPDATE work_items SET description = :text WHERE item_id = :id",
-                    params! { ":text": description, ":id": item.item_id },
+                    params! { text: description, id: item.item_id },
                 )?;
             }
             Ok(())
@@ -221,8 +205,8 @@ fn carry_out(
                 begins_round: Some(false),
                 ..Default::default()
             };
-            let rejection = NewRejection::new(evaluator, summary, rejected);
-            crate::blackboard::reject_change(conn, change_id, &rejection, now).map(drop)
+            crate::blackboard::reject_change(conn, change_id, evaluator, &summary, &rejected, now)
+                .map(drop)
         }
         RequestKind::Escalate {
             change_id,
@@ -302,7 +286,7 @@ pub(crate) fn count_trouble(
          VALUES (:name, 1, :reason, :now, :try_again)
          ON CONFLICT (name) DO UPDATE SET failures = failures + 1, reason = :reason, try_again = :try_again
          RETURNING failures",
-        params! { ":name": name, ":reason": reason, ":now": now, ":try_again": try_again },
+        params! { name, reason, now, try_again },
         |row| row.get(0),
     )?;
     if failures == 1 {
@@ -321,12 +305,11 @@ pub(crate) fn end_trouble(conn: &Connection, name: &str, now: Time) -> Result<bo
     };
     conn.execute(
         "DELETE FROM evaluator_troubles WHERE name = :name",
-        params! { ":name": name },
+        params! { name },
     )?;
-    let summary = format!(
-        "{name} works again, after {} that failed",
-        passes(trouble.failures)
-    );
+    let failures = usize::try_from(trouble.failures).unwrap_or_default();
+    let failures = count(failures, "pass");
+    let summary = format!("{name} works again, after {failures} that failed");
     let resumed = body::Resumed {
         reason: "it works again".to_owned(),
         held_for: None,
@@ -336,18 +319,10 @@ pub(crate) fn end_trouble(conn: &Connection, name: &str, now: Time) -> Result<bo
     Ok(true)
 }
 
-fn passes(n: i64) -> String {
-    if n == 1 {
-        "1 pass".to_owned()
-    } else {
-        format!("{n} passes")
-    }
-}
-
 pub(crate) fn trouble_of(conn: &Connection, name: &str) -> Result<Option<RequestError>> {
     conn.optional(
         "SELECT * FROM evaluator_troubles WHERE name = :name",
-        params! { ":name": name },
+        params! { name },
         from_row,
     )
 }
@@ -361,11 +336,5 @@ pub(crate) fn troubles(conn: &Connection) -> Result<Vec<RequestError>> {
 }
 
 fn from_row(row: &Row<'_>) -> sql::Result<RequestError> {
-    Ok(RequestError {
-        name: row.get("name")?,
-        failures: row.get("failures")?,
-        reason: row.get("reason")?,
-        since: row.get("since")?,
-        try_again: row.get("try_again")?,
-    })
+    Ok(columns! { row => RequestError { name, failures, reason, since, try_again } })
 }

@@ -1,20 +1,19 @@
-//! What command evaluators are shown: each list bounded, the rows of others cut to what fits.
+//! Input of command evaluators: each list has a limit, and long rows are cut to fit.
 
-use crate::blackboard::Result;
 use crate::blackboard::forge::pulls;
-use crate::blackboard::from_row;
 use crate::blackboard::sql::{Connection, Json, params};
+use crate::blackboard::{Result, from_row};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::{Event, EventType};
 use crate::pull_request::PullRow;
 use crate::work::Item;
 
-/// An event's metadata may be as large as a review; more than this of one is left out, and says so.
+/// Maximum bytes of an event's metadata, which may be as large as a review; larger metadata is left out and marked.
 const MOST_METADATA: i64 = 16 * 1024;
 const MOST_SUMMARY: i64 = 2_000;
 
-/// How far back an evaluator begins that was never run.
+/// Number of events before the newest at which a new evaluator starts.
 const BEGINS_BEFORE: i64 = 200;
 
 /// The event after which an evaluator looks: where it was, or not far back if it is new.
@@ -22,12 +21,12 @@ pub(crate) fn looks_after(conn: &Connection, evaluator: &str) -> Result<i64> {
     conn.one(
         "SELECT coalesce((SELECT cursor FROM evaluators WHERE name = :name),
              max((SELECT coalesce(max(id), 0) FROM events) - :before, 0))",
-        params! { ":name": evaluator, ":before": BEGINS_BEFORE },
+        params! { name: evaluator, before: BEGINS_BEFORE },
         |row| row.get(0),
     )
 }
 
-/// Whether there is such an event by somebody else: what an evaluator caused does not wake it.
+/// True if there is such an event by somebody else: an evaluator is not woken by its own events.
 pub(crate) fn any_by_others(
     conn: &Connection,
     event_type: EventType,
@@ -36,11 +35,11 @@ pub(crate) fn any_by_others(
 ) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM events WHERE event_type = :event_type AND id > :after AND actor_id <> :evaluator LIMIT 1",
-        params! { ":event_type": event_type, ":after": after, ":evaluator": evaluator },
+        params! { event_type, after, evaluator },
     )
 }
 
-/// Events of these types (all when none is named) after one, oldest first, without what is too large of them.
+/// Events of these types (all types if empty) after the cursor, oldest first, without metadata that is too large.
 pub(crate) fn shown_events(
     conn: &Connection,
     types: &[EventType],
@@ -56,11 +55,10 @@ pub(crate) fn shown_events(
          WHERE id > :after AND (:types = '[]' OR event_type IN (SELECT value FROM json_each(:types)))
          ORDER BY id LIMIT :limit",
         params! {
-            ":after": after,
-            ":types": Json(types),
-            ":summary": MOST_SUMMARY,
-            ":metadata": MOST_METADATA,
-            ":limit": limit,
+            after, limit,
+            types: Json(types),
+            summary: MOST_SUMMARY,
+            metadata: MOST_METADATA,
         },
         from_row::event,
     )
@@ -70,7 +68,7 @@ pub(crate) fn shown_events(
 pub(crate) fn live_changes(conn: &Connection, limit: i64) -> Result<Vec<Change>> {
     conn.all(
         "SELECT * FROM changes WHERE state NOT IN ('merged', 'closed') ORDER BY updated_at DESC LIMIT :limit",
-        params! { ":limit": limit },
+        params! { limit },
         from_row::change,
     )
 }
@@ -79,7 +77,7 @@ pub(crate) fn open_items(conn: &Connection, limit: i64) -> Result<Vec<Item>> {
     conn.all(
         "SELECT * FROM work_items WHERE status IN ('available', 'claimed', 'blocked')
          ORDER BY priority, created_at, length(item_id), item_id LIMIT :limit",
-        params! { ":limit": limit },
+        params! { limit },
         from_row::item,
     )
 }
@@ -88,15 +86,15 @@ pub(crate) fn open_items(conn: &Connection, limit: i64) -> Result<Vec<Item>> {
 pub(crate) fn open_pulls(conn: &Connection, limit: i64) -> Result<Vec<PullRow>> {
     conn.all(
         "SELECT * FROM pulls WHERE state = 'open' ORDER BY project_id, number LIMIT :limit",
-        params! { ":limit": limit },
+        params! { limit },
         pulls::from_row,
     )
 }
 
-/// Whether a pull request is to be read now.
+/// True if a pull request is due to be read.
 pub(crate) fn any_read_due(conn: &Connection, now: Time) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM pulls WHERE next_read IS NOT NULL AND next_read <= :now",
-        params! { ":now": now },
+        params! { now },
     )
 }

@@ -1,24 +1,24 @@
-//! A review that was dismissed: what it asked for is not done, unless it is on its way to the remote or others ask for it
-//! too; what it approved is not approved any more, if nobody else has.
+//! Handles a dismissed review. Its requests are dropped, unless they are on their way to the remote
+//! or others make them too; its approval is withdrawn, unless somebody else has approved.
 
-use crate::blackboard::Result;
-use crate::blackboard::changes;
-use crate::blackboard::rejections;
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::work::finish;
-use crate::blackboard::work::items;
-use crate::blackboard::work::runs;
+use crate::blackboard::work::{finish, items, runs};
+use crate::blackboard::{Result, changes, rejections};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{Event, NewEvent, body};
 use crate::finding::Verdict;
 use crate::state::Trigger;
+use crate::text::short_sha;
 use crate::work::{Item, Rejection, RejectionEnd, RejectionState};
 
 const REASON: &str = "the review was dismissed";
 
-/// What came of it, in words; none when nothing was left to come of it. A fix that is left with nothing to do is
-/// withdrawn, its agent ended, and the head stands as before.
+/// Withdraws the rejection of a dismissed review. Returns a description of the result; `None` if
+/// there was nothing left to withdraw.
+///
+/// A fix that is left with nothing to do is withdrawn, its agent is ended, and the head stays as
+/// before.
 pub(crate) fn take_back(
     conn: &Connection,
     id: &ChangeId,
@@ -38,7 +38,7 @@ pub(crate) fn take_back(
             skip(conn, &rejection)?;
             Ok(Some("the review was dismissed before a fix began"))
         }
-        // It would come back with its pull request.
+        // It would otherwise return with its pull request.
         (RejectionState::Skipped, _) if rejection.ended_by == Some(RejectionEnd::PrClosed) => {
             skip(conn, &rejection)?;
             Ok(Some("the review was dismissed while the PR was closed"))
@@ -64,7 +64,8 @@ fn take_out(
 ) -> Result<&'static str> {
     let is_alone = rejections::rejections_in(conn, &fix.item_id)?.len() == 1;
     let has_begun = !runs::runs_of(conn, &fix.item_id)?.is_empty();
-    // An agent that was told of it can't be untold; a push whose end is not known may be there.
+    // An agent that has been given the feedback cannot forget it, and a push with an unknown result
+    // may have arrived.
     if has_begun && (!is_alone || is_pushed(conn, fix)?) {
         return Ok("the review was dismissed; the fix that has it goes on");
     }
@@ -92,21 +93,21 @@ fn take_out(
 fn skip(conn: &Connection, rejection: &Rejection) -> Result<()> {
     conn.run(
         "UPDATE rejections SET state = 'skipped', ended_by = 'dismissed', reason = :reason, item_id = NULL WHERE rejection_id = :id",
-        params! { ":reason": REASON, ":id": rejection.rejection_id },
+        params! { reason: REASON, id: rejection.rejection_id },
     )
 }
 
-/// On the remote, or perhaps.
+/// True if the fix is on the remote, or may be.
 fn is_pushed(conn: &Connection, fix: &Item) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM intents INDEXED BY intents_by_change
          WHERE change_id = :change AND kind = 'push' AND payload ->> 'item_id' = :item AND (result IS NULL OR result = 'done')",
-        params! { ":change": fix.change_id, ":item": fix.item_id },
+        params! { change: fix.change_id, item: fix.item_id },
     )
 }
 
-/// An approval by the review `feedback_id`. Where nothing else approves the head, the change is ready for a person again,
-/// or waits for our review of it where that is missing or said no.
+/// Withdraws an approval by the review `feedback_id`. If nothing else approves the head, the change
+/// is ready for a person again, or waits for our review if that is missing or negative.
 pub(crate) fn take_back_approval(
     conn: &Connection,
     feedback_id: &str,
@@ -128,9 +129,9 @@ pub(crate) fn take_back_approval(
         .unwrap_or(&event.actor_id);
     let what = format!(
         "{by}'s approval of {} was dismissed",
-        changes::short(&change.head)
+        short_sha(&change.head)
     );
-    let told = |more: &str| {
+    let dismissal_event = |more: &str| {
         let dismissed = body::PrChanged {
             what: Some(body::PullChange::Dismissed),
             feedback_id: Some(feedback_id.to_owned()),
@@ -139,10 +140,10 @@ pub(crate) fn take_back_approval(
         NewEvent::about(id, dismissed, format!("{what}{more}")).by("github")
     };
     if is_approved_otherwise(conn, &change, feedback_id)? {
-        crate::blackboard::append(conn, &told("; another stands"), now)?;
+        crate::blackboard::append(conn, &dismissal_event("; another stands"), now)?;
         return Ok(false);
     }
-    crate::blackboard::append(conn, &told(""), now)?;
+    crate::blackboard::append(conn, &dismissal_event(""), now)?;
     changes::advance(conn, id, Trigger::MarkReady, "github", now)?;
     let ours = crate::blackboard::review_of_head(conn, id, &change.head)?;
     if ours.is_none_or(|review| review.verdict != Verdict::Approved) {
@@ -157,7 +158,8 @@ pub(crate) fn take_back_approval(
     Ok(true)
 }
 
-/// By a review of somebody else, by a later one of the same, or by a person's word here.
+/// True if the head is approved by a review of somebody else, by a later one of the same author, or
+/// by a person's decision here.
 fn is_approved_otherwise(conn: &Connection, change: &Change, feedback_id: &str) -> Result<bool> {
     let by_review = conn.exists(
         "SELECT 1 FROM feedback AS gone
@@ -166,12 +168,12 @@ fn is_approved_otherwise(conn: &Connection, change: &Change, feedback_id: &str) 
          WHERE gone.feedback_id = :feedback_id AND other.state = 'APPROVED'
              AND (other.author_id IS NOT gone.author_id OR other.rowid > gone.rowid)
              AND events.event_type = 'work_approved' AND events.metadata ->> '$.head' = :head",
-        params! { ":feedback_id": feedback_id, ":head": change.head },
+        params! { feedback_id, head: change.head },
     )?;
     if by_review {
         return Ok(true);
     }
-    // Who says so of what is approved already moves nothing.
+    // Approving an already approved change causes no transition.
     conn.exists(
         "SELECT 1 FROM events AS entry
          WHERE entry.id = (SELECT max(id) FROM events
@@ -180,6 +182,6 @@ fn is_approved_otherwise(conn: &Connection, change: &Change, feedback_id: &str) 
                  OR EXISTS (SELECT 1 FROM events AS later
                      WHERE later.change_id = :id AND later.id > entry.id AND later.event_type = 'work_approved'
                          AND later.actor_id <> 'remand' AND later.actor_id NOT LIKE 'github:%'))",
-        params! { ":id": change.change_id },
+        params! { id: change.change_id },
     )
 }

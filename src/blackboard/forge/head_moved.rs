@@ -1,19 +1,19 @@
-//! A head that a person moved: the verdict on the old one no longer holds, and the new one is judged like any other.
+//! Handles a head that a person moved: the verdict on the old one no longer applies, and the new
+//! one is judged like any other.
 
-use crate::blackboard::Result;
-use crate::blackboard::changes;
-use crate::blackboard::from_row;
-use crate::blackboard::rejections;
 use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::items;
+use crate::blackboard::{Result, changes, from_row, rejections};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::state::Trigger;
-use crate::work::RejectionEnd;
-use crate::work::{RejectionState, Source, Status};
+use crate::text::short_sha;
+use crate::work::{RejectionEnd, RejectionState, Source, Status};
 
-/// Takes in a head that a person moved while nothing ran: one review of it is queued, whatever waited for the old one
-/// is over. A person who works on an escalated change has answered the escalation.
+/// Records a head that a person moved while nothing was running.
+///
+/// One review of it is queued, and everything that waited for the old one ends. By working on an
+/// escalated change a person has answered the escalation.
 pub(crate) fn review_new_head(
     conn: &Connection,
     id: &ChangeId,
@@ -22,13 +22,14 @@ pub(crate) fn review_new_head(
     now: Time,
 ) -> Result<Change> {
     let before = crate::blackboard::change(conn, id)?;
-    let reason = format!("{actor} moved the head to {}", changes::short(head));
+    let reason = format!("{actor} moved the head to {}", short_sha(head));
     items::cancel_open(conn, id, None, &reason, now)?;
     if before.state == State::Escalated {
         rejections::settle_all(conn, id, (RejectionEnd::HeadMoved, &reason))?;
         changes::advance(conn, id, Trigger::MarkReady, actor, now)?;
     }
-    // One that waits for its review, or for what is said on its pull request, waits for the same again.
+    // A change that waits for its review, or for feedback on its pull request, continues to wait
+    // for the same.
     if !matches!(
         before.state,
         State::PendingSelfReview | State::AwaitingPrFeedback
@@ -40,7 +41,8 @@ pub(crate) fn review_new_head(
     Ok(moved)
 }
 
-/// Changes that were judged and have no pull request, with the main checkouts of their projects.
+/// Returns the changes that were judged and have no pull request, with the main checkouts of their
+/// projects.
 pub(crate) fn judged_without_pull(conn: &Connection) -> Result<Vec<(String, String, Change)>> {
     conn.all(
         "SELECT c.*, projects.path, projects.common_dir
@@ -58,7 +60,8 @@ pub(crate) fn judged_without_pull(conn: &Connection) -> Result<Vec<(String, Stri
     )
 }
 
-/// A branch without a pull request was seen at another commit than the one that was judged.
+/// Withdraws a verdict, because a branch without a pull request is at another commit than the one
+/// that was judged.
 pub(crate) fn take_back_verdict(
     conn: &Connection,
     seen: &Change,
@@ -73,8 +76,8 @@ pub(crate) fn take_back_verdict(
     Ok(true)
 }
 
-/// The work goes into another branch: a verdict on the difference from the old one holds no longer, and a review of it
-/// that is under way is begun anew. A fix that is open is followed by its review in any case.
+/// Handles a new target branch: a verdict on the difference from the old one no longer applies, and
+/// a review in progress starts again. An open fix is followed by its review in any case.
 pub(crate) fn review_new_base(
     conn: &Connection,
     id: &ChangeId,
@@ -96,7 +99,7 @@ pub(crate) fn review_new_base(
     if had_verdict {
         changes::advance(conn, id, Trigger::HeadMoved, "github", now)?;
     }
-    // A rejection that waits becomes a fix, and that a review.
+    // A pending rejection becomes a fix, which is followed by a review.
     let is_idle = before.state == State::AwaitingPrFeedback
         && open.is_empty()
         && crate::blackboard::rejections_of(conn, id, Some(RejectionState::Pending))?.is_empty();
@@ -106,16 +109,16 @@ pub(crate) fn review_new_base(
     Ok(())
 }
 
-/// Whether the branch of a pull request is known to have been at this commit on the remote.
+/// True if the branch of a pull request is known to have been at this commit on the remote.
 pub(crate) fn was_on_remote(conn: &Connection, id: &ChangeId, sha: &str) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM events WHERE change_id = :id AND event_type IN ('pr_adopted', 'head_moved', 'fix_pushed')
              AND :sha IN (metadata ->> 'head', metadata ->> 'from', metadata ->> 'to', metadata ->> 'head_after')",
-        params! { ":id": id, ":sha": sha },
+        params! { id, sha },
     )
 }
 
-/// Queues a review of the change's head because somebody asked for it.
+/// Queues a review of the change's head because somebody requested it.
 pub(crate) fn queue_review(
     conn: &Connection,
     change: &Change,
@@ -127,7 +130,7 @@ pub(crate) fn queue_review(
     Ok(())
 }
 
-/// A person gave the verdict: the reviews that were to give it are over.
+/// Ends the open reviews, because a person gave the verdict.
 pub(crate) fn end_reviews(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<()> {
     for item in items::items_of(conn, id)? {
         if item.source == Source::CodeReview && item.status.is_open() {

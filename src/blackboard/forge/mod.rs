@@ -1,4 +1,4 @@
-//! Pull requests as they were last read, what was said on them, and what is to be posted or pushed.
+//! Pull requests as they were last read, the feedback on them, and what remand will post or push.
 
 pub(super) mod adopt;
 pub(super) mod dismissed_review;

@@ -1,11 +1,13 @@
-//! Intents: what is going to be done outside, committed before it is done, with its result after. A push is looked up at
-//! the remote after a crash; what is posted carries a marker by which it is found there again.
+//! Intents: effects outside of remand, committed before they happen, with the result afterwards.
+//!
+//! After a crash, a push is looked up on the remote; a post carries a marker by which it is found
+//! on the forge.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::blackboard::Result;
-use crate::blackboard::sql::{self, Connection, Row, params};
+use crate::blackboard::sql::{self, Connection, Row, columns, params};
 use crate::blackboard::work::claim::fenced;
 use crate::change::ChangeId;
 use crate::clock::Time;
@@ -15,7 +17,7 @@ use crate::work::Claim;
 
 pub(crate) use crate::intent::IntentKind;
 
-/// Something to do outside, as it is stored.
+/// Intent as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Intent {
     pub(crate) key: String,
@@ -32,7 +34,7 @@ pub(crate) struct Intent {
     pub(crate) done_at: Option<Time>,
 }
 
-/// Something that is going to be done outside.
+/// Intent to store.
 #[derive(Debug, Clone)]
 pub(crate) struct NewIntent {
     pub(crate) key: String,
@@ -41,8 +43,9 @@ pub(crate) struct NewIntent {
     pub(crate) epoch: i64,
 }
 
-/// Writes an intent down; `false` when it was there before. The marker is random: nobody can have written it anywhere
-/// before we do.
+/// Stores an intent. Returns `false` if it already existed.
+///
+/// The marker is random, so that nobody can have written it anywhere before.
 pub(crate) fn intend(conn: &Connection, new: &NewIntent, now: Time) -> Result<bool> {
     let inserted = conn.execute(
         "INSERT INTO intents (key, kind, change_id, payload, marker, epoch, created_at)
@@ -50,18 +53,17 @@ pub(crate) fn intend(conn: &Connection, new: &NewIntent, now: Time) -> Result<bo
              CASE WHEN :kind IN ('review', 'answer', 'note') THEN lower(hex(randomblob(16))) END, :epoch, :now)
          ON CONFLICT (key) DO NOTHING",
         params! {
-            ":key": new.key,
-            ":kind": new.payload.kind(),
-            ":change_id": new.change_id,
-            ":payload": serde_json::to_string(&new.payload)?,
-            ":epoch": new.epoch,
-            ":now": now,
+            now,
+            kind: new.payload.kind(),
+            payload: serde_json::to_string(&new.payload)?;
+            new.{ key, change_id, epoch }
         },
     )?;
     Ok(inserted > 0)
 }
 
-/// The intent to push, while the claim holds; `false` when the change is paused or held, and nothing may be pushed for it.
+/// Stores the intent to push, while the claim holds. Returns `false` if the change is paused or
+/// held, and nothing may be pushed for it.
 pub(crate) fn intend_push(
     conn: &Connection,
     claim: &Claim,
@@ -80,20 +82,20 @@ pub(crate) fn intend_push(
 pub(crate) fn intent(conn: &Connection, key: &str) -> Result<Option<Intent>> {
     conn.optional(
         "SELECT * FROM intents WHERE key = :key",
-        params! { ":key": key },
+        params! { key },
         from_row,
     )
 }
 
-/// Changes what came of an intent that is done: a review of ours was dismissed by us.
+/// Changes the result of a completed intent: we dismissed our own review.
 pub(crate) fn change_result(conn: &Connection, key: &str, result: IntentResult) -> Result<()> {
     conn.run(
         "UPDATE intents SET result = :result WHERE key = :key AND done_at IS NOT NULL",
-        params! { ":result": result, ":key": key },
+        params! { result, key },
     )
 }
 
-/// The end of an intent. A push that is done stays done, whoever says so later.
+/// Records the result of an intent. A completed push stays completed, whatever is reported later.
 pub(crate) fn end_intent(
     conn: &Connection,
     key: &str,
@@ -104,35 +106,35 @@ pub(crate) fn end_intent(
     let ended = conn.execute(
         "UPDATE intents SET result = :result, forge_id = :forge_id, done_at = :now, claimed_by = NULL, trouble = NULL
          WHERE key = :key AND done_at IS NULL",
-        params! { ":result": result, ":forge_id": forge_id, ":now": now, ":key": key },
+        params! { result, forge_id, now, key },
     )?;
     Ok(ended > 0)
 }
 
-/// What is to be posted and may be now, oldest first: a change that is paused or held posts nothing.
+/// Returns the posts that are due, oldest first. A paused or held change posts nothing.
 pub(crate) fn open_posts(conn: &Connection, now: Time) -> Result<Vec<Intent>> {
     conn.all(
         "SELECT intents.* FROM intents INDEXED BY intents_open JOIN changes USING (change_id)
          WHERE intents.done_at IS NULL AND intents.kind <> 'push' AND (intents.not_before IS NULL OR intents.not_before <= :now)
              AND changes.paused = 0 AND changes.held_until IS NULL
          ORDER BY intents.created_at, intents.rowid",
-        params! { ":now": now },
+        params! { now },
         from_row,
     )
 }
 
-/// What could not be posted so far, oldest first.
+/// Returns the posts that have failed so far, oldest first.
 pub(crate) fn waiting_posts(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
     conn.all(
         "SELECT * FROM intents INDEXED BY intents_open
          WHERE done_at IS NULL AND kind <> 'push' AND trouble IS NOT NULL AND change_id = :id ORDER BY created_at, rowid",
-        params! { ":id": change_id },
+        params! { id: change_id },
         from_row,
     )
 }
 
-/// The next moment at which something that could not be posted is tried again. What a paused or held change has to post
-/// waits for the end of that, not for a time of its own.
+/// Returns the next time at which a failed post is retried. Posts of a paused or held change wait
+/// for the end of that, not for their own time.
 pub(crate) fn next_post(conn: &Connection) -> Result<Option<Time>> {
     let text: Option<String> = conn.one(
         "SELECT min(intents.not_before) FROM intents INDEXED BY intents_open JOIN changes USING (change_id)
@@ -144,8 +146,8 @@ pub(crate) fn next_post(conn: &Connection) -> Result<Option<Time>> {
     Ok(text.and_then(|text| Time::parse(&text).ok()))
 }
 
-/// Takes an intent to post, from nobody or from `from` (which is dead): only one process posts it, and none that of a change
-/// which was paused or held since it was listed.
+/// Claims a post from nobody, or from `from` (which is dead). Only one process posts it, and none
+/// if its change was paused or held since it was listed.
 pub(crate) fn claim_post(
     conn: &Connection,
     key: &str,
@@ -157,12 +159,12 @@ pub(crate) fn claim_post(
          WHERE key = :key AND done_at IS NULL AND claimed_by IS :from
              AND EXISTS (SELECT 1 FROM changes WHERE changes.change_id = intents.change_id
                  AND changes.paused = 0 AND changes.held_until IS NULL)",
-        params! { ":holder": holder, ":key": key, ":from": from },
+        params! { holder, key, from },
     )?;
     Ok(claimed > 0)
 }
 
-/// It could not be posted now.
+/// Postpones a post that failed.
 pub(crate) fn put_off_post(
     conn: &Connection,
     key: &str,
@@ -172,11 +174,11 @@ pub(crate) fn put_off_post(
     conn.run(
         "UPDATE intents SET claimed_by = NULL, tries = tries + 1, trouble = :trouble, not_before = :not_before
          WHERE key = :key AND done_at IS NULL",
-        params! { ":trouble": trouble, ":not_before": not_before, ":key": key },
+        params! { trouble, not_before, key },
     )
 }
 
-/// It is posted: what it became there is known from now on, and so is that it is ours.
+/// Records a completed post with its id on the forge, by which it is recognized as ours.
 pub(crate) fn post_done(
     conn: &Connection,
     intent: &Intent,
@@ -197,7 +199,7 @@ pub(crate) fn post_done(
         conn.execute(
             "UPDATE feedback SET trust = 'ours', judged_at = coalesce(judged_at, :now), outcome = 'ours'
              WHERE change_id = :change_id AND forge_id = :forge_id AND event_id IS NULL",
-            params! { ":now": now, ":change_id": intent.change_id, ":forge_id": forge_id },
+            params! { now, change_id: intent.change_id, forge_id },
         )?;
     }
     let body: (EventType, Value) = match &intent.payload {
@@ -221,7 +223,7 @@ pub(crate) fn post_done(
     Ok(())
 }
 
-/// What came of posting.
+/// Result of a post.
 #[derive(Debug, Clone)]
 pub(crate) struct PostDone {
     pub(crate) result: IntentResult,
@@ -230,7 +232,7 @@ pub(crate) struct PostDone {
     pub(crate) summary: String,
 }
 
-/// It never will be posted: the forge refuses it, or there is nothing left to post it on.
+/// Gives up a post: the forge refuses it, or there is nothing left to post it on.
 pub(crate) fn give_up_post(
     conn: &Connection,
     intent: &Intent,
@@ -251,7 +253,8 @@ pub(crate) fn give_up_post(
     Ok(())
 }
 
-/// The forge refuses it: it is given up with what the forge said, until a person has it posted again.
+/// Gives up a post that the forge refuses, with the forge's message, until a person has it posted
+/// again.
 pub(crate) fn refused_post(
     conn: &Connection,
     intent: &Intent,
@@ -261,30 +264,34 @@ pub(crate) fn refused_post(
     give_up_post(conn, intent, trouble, now)?;
     conn.run(
         "UPDATE intents SET trouble = :trouble, tries = tries + 1 WHERE key = :key AND result = 'given_up'",
-        params! { ":trouble": trouble, ":key": intent.key },
+        params! { trouble, key: intent.key },
     )
 }
 
-/// What the forge refused, oldest first.
+/// Returns the posts that the forge refused, oldest first.
 pub(crate) fn refused_posts(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
     conn.all(
         "SELECT * FROM intents WHERE change_id = :id AND kind <> 'push' AND result = 'given_up' AND trouble IS NOT NULL
          ORDER BY created_at, rowid",
-        params! { ":id": change_id },
+        params! { id: change_id },
         from_row,
     )
 }
 
-/// What the forge refused is to be posted after all: how much that is. It was tried, so it is looked for there first.
+/// Makes posts due now that the forge refused or that are delayed, and returns their number. They
+/// were attempted, so the forge is searched for them first. A post in progress is left alone.
 pub(crate) fn post_again(conn: &Connection, change_id: &ChangeId) -> Result<usize> {
     conn.execute(
         "UPDATE intents SET result = NULL, done_at = NULL, not_before = NULL, trouble = NULL
-         WHERE change_id = :id AND kind <> 'push' AND result = 'given_up' AND trouble IS NOT NULL",
-        params! { ":id": change_id },
+         WHERE change_id = :id AND kind <> 'push' AND (
+             (result = 'given_up' AND trouble IS NOT NULL)
+             OR (result IS NULL AND not_before IS NOT NULL AND claimed_by IS NULL))",
+        params! { id: change_id },
     )
 }
 
-/// Pushes whose end nobody wrote down, and whose item is over: whoever made them died, and nobody goes on.
+/// Returns pushes without a result whose item has ended: the process that made them died, and
+/// nobody continues.
 pub(crate) fn orphaned_pushes(conn: &Connection) -> Result<Vec<Intent>> {
     conn.all(
         "SELECT intents.* FROM intents INDEXED BY intents_open_pushes
@@ -297,14 +304,15 @@ pub(crate) fn orphaned_pushes(conn: &Connection) -> Result<Vec<Intent>> {
     )
 }
 
-/// What is ours on the pull request of a change, which may have been watched before as another: the keys that are recorded, and the markers of what may be there
-/// without our knowing.
+/// Our posts on the pull request of a change, which may have been watched before as another change:
+/// the recorded keys, and the markers of posts that may have arrived unrecorded.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OurPosts {
     pub(crate) forge_ids: Vec<String>,
-    /// Of all that was or is to be posted: a try that ended badly may have come through, and one that was made again twice.
+    /// Markers of all past and pending posts: a failed attempt may have arrived, and a repeated one
+    /// may have arrived twice.
     pub(crate) markers: Vec<String>,
-    /// The forge wraps each answer to a comment into a review without words: these are of ours.
+    /// Reviews without text into which the forge wraps each of our replies to a comment.
     pub(crate) wraps: Vec<i64>,
 }
 
@@ -314,7 +322,7 @@ pub(crate) fn our_posts(conn: &Connection, change_id: &ChangeId) -> Result<OurPo
         "SELECT forge_id, marker FROM intents WHERE kind <> 'push' AND change_id IN (
                  SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
                  WHERE one.change_id = :id)",
-        params! { ":id": change_id },
+        params! { id: change_id },
         |row| {
             ours.forge_ids
                 .extend(row.get::<Option<String>>("forge_id")?);
@@ -327,25 +335,26 @@ pub(crate) fn our_posts(conn: &Connection, change_id: &ChangeId) -> Result<OurPo
              AND change_id IN (
                  SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
                  WHERE one.change_id = :id)",
-        params! { ":id": change_id },
+        params! { id: change_id },
         |row| row.get(0),
     )?;
     Ok(ours)
 }
 
-/// Our reviews on the pull request of a change, oldest first, also those for earlier changes of it.
+/// Returns our reviews on the pull request of a change, oldest first, including those for earlier
+/// changes of it.
 pub(crate) fn reviews_on_pull(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
     conn.all(
         "SELECT * FROM intents WHERE kind = 'review' AND change_id IN (
              SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
              WHERE one.change_id = :id)
          ORDER BY created_at, rowid",
-        params! { ":id": change_id },
+        params! { id: change_id },
         from_row,
     )
 }
 
-/// The intents of a change, oldest first.
+/// Returns the intents of a change, oldest first.
 pub(crate) fn intents_of(
     conn: &Connection,
     change_id: &ChangeId,
@@ -353,24 +362,15 @@ pub(crate) fn intents_of(
 ) -> Result<Vec<Intent>> {
     conn.all(
         "SELECT * FROM intents WHERE change_id = :id AND kind = :kind ORDER BY rowid",
-        params! { ":id": change_id, ":kind": kind },
+        params! { id: change_id, kind },
         from_row,
     )
 }
 
 fn from_row(row: &Row<'_>) -> sql::Result<Intent> {
-    Ok(Intent {
-        key: row.get("key")?,
-        kind: row.get("kind")?,
-        change_id: row.get("change_id")?,
+    Ok(columns! { row => Intent {
+        key, kind, change_id, marker, tries, trouble, claimed_by, not_before, result, forge_id,
+        done_at,
         payload: crate::blackboard::from_row::payload(row)?,
-        marker: row.get("marker")?,
-        tries: row.get("tries")?,
-        trouble: row.get("trouble")?,
-        claimed_by: row.get("claimed_by")?,
-        not_before: row.get("not_before")?,
-        result: row.get("result")?,
-        forge_id: row.get("forge_id")?,
-        done_at: row.get("done_at")?,
-    })
+    } })
 }

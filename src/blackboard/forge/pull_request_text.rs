@@ -1,16 +1,16 @@
-//! What a pull request is for: its description and the issue that it closes, as they were last read. Each text that agents
-//! are not given has an event that says why.
+//! Purpose of a pull request: its description and the issue that it closes, as they were last read.
+//! Each text that is withheld from agents has an event with the reason.
 
 use super::pulls;
 use crate::blackboard::Result;
 use crate::blackboard::sql::{Connection, Json, params};
 use crate::change::ChangeId;
 use crate::clock::Time;
-use crate::event::NewEvent;
-use crate::event::body;
+use crate::event::{NewEvent, body};
 use crate::pull_request::{Description, LinkedIssue, Purpose, Trust};
 
-/// Stores it, and appends an event for what agents are not given and were given before, or what was not known before.
+/// Stores the purpose. Appends an event for each withheld text that was given to agents before, or
+/// is new.
 pub(crate) fn set_purpose(
     conn: &Connection,
     change_id: &ChangeId,
@@ -26,9 +26,9 @@ pub(crate) fn set_purpose(
     conn.execute(
         "UPDATE pulls SET description = :description, issue = :issue WHERE change_id = :id",
         params! {
-            ":description": purpose.description.as_ref().map(Json),
-            ":issue": purpose.issue.as_ref().map(Json),
-            ":id": change_id,
+            description: purpose.description.as_ref().map(Json),
+            issue: purpose.issue.as_ref().map(Json),
+            id: change_id,
         },
     )?;
     if let Some(reason) = withheld_description(purpose)
@@ -42,7 +42,7 @@ pub(crate) fn set_purpose(
     if let Some(withheld) = withheld_issue(purpose)
         && withheld_issue(&before).is_none_or(|before| before.kind() != withheld.kind())
     {
-        let (verb, number, reason) = withheld.told();
+        let (verb, number, reason) = withheld.describe();
         let event = NewEvent::about(
             change_id,
             body::Skipped {
@@ -56,14 +56,14 @@ pub(crate) fn set_purpose(
     Ok(())
 }
 
-/// Why agents are not given an issue.
+/// Reason for withholding an issue from agents.
 enum Withheld<'a> {
     Untrusted(i64, &'a str),
     Unread(i64, &'a str),
 }
 
 impl Withheld<'_> {
-    /// The words for a failed read differ from try to try.
+    /// Key for comparing reasons. The text of a failed read differs from one attempt to the next.
     fn kind(&self) -> (bool, i64) {
         match self {
             Self::Untrusted(number, _) => (true, *number),
@@ -71,7 +71,7 @@ impl Withheld<'_> {
         }
     }
 
-    fn told(&self) -> (&'static str, i64, &str) {
+    fn describe(&self) -> (&'static str, i64, &str) {
         match self {
             Self::Untrusted(number, reason) => ("is not given to agents", *number, reason),
             Self::Unread(number, reason) => ("could not be read", *number, reason),

@@ -1,57 +1,55 @@
-//! Pull requests as they were last read, adopted or not. Only what the forge showed is written here; what comes of it
-//! is an evaluator's to propose.
+//! Pull requests as they were last read, adopted or not. Only data from the forge is stored here;
+//! evaluators propose what to do about it.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::feedback::NewFeedback;
-use super::{feedback, pull_request_text};
-use crate::blackboard::BoardError;
-use crate::blackboard::Result;
-use crate::blackboard::sql::{self, Connection, Json, Row, params};
+use super::{feedback, pull_request_text, reopen};
+use crate::blackboard::sql::{self, Connection, Json, Row, columns, params};
 use crate::blackboard::work::hold::{Hold, hold_change};
+use crate::blackboard::{BoardError, Result};
 use crate::change::{ChangeId, HoldKind, ProjectId};
 use crate::clock::Time;
-use crate::event::NewEvent;
-use crate::event::TargetType;
-use crate::event::body;
-use crate::pull_request::ReadTrouble;
-use crate::pull_request::{Pull, PullRow, Purpose};
+use crate::event::{NewEvent, TargetType, body};
+use crate::pull_request::{Comment, Pull, PullRow, Purpose, ReadTrouble, TrustDecision};
 
-/// One read of an adopted pull request with all that is said on it.
+/// Result of reading an adopted pull request with all feedback on it.
 #[derive(Debug, Clone)]
 pub(crate) struct Read {
-    pub(crate) project_id: ProjectId,
-    pub(crate) number: i64,
+    /// The row and the change's head that the read started from.
+    pub(crate) row: PullRow,
+    pub(crate) known_head: String,
     pub(crate) change_id: ChangeId,
-    /// None: as it was.
+    /// `None` if unchanged.
     pub(crate) pull: Option<(Pull, Option<String>)>,
     pub(crate) purpose: Purpose,
-    /// Where the branch is. Another commit than that of `pull` while the forge lags.
+    /// Commit of the branch. Differs from that in `pull` while the forge lags.
     pub(crate) head: String,
     pub(crate) passed_over: Option<String>,
-    pub(crate) said: Vec<NewFeedback>,
-    /// The date of the head's commit, where it was asked for.
+    /// New or changed comments, each with its trust decision.
+    pub(crate) said: Vec<(Comment, TrustDecision)>,
+    /// Date of the head commit, if it was requested.
     pub(crate) head_since: Option<Time>,
     pub(crate) marks: Value,
-    /// When the forge was first asked: what was said later may not be in it.
+    /// Time of the first request: the read may lack later comments.
     pub(crate) begun: Time,
-    /// The newest event at that moment. Times of events may come from another clock, and ours may be set back.
+    /// Id of the newest event at that time. Times of events may come from another clock, and ours
+    /// may be set back.
     pub(crate) after: i64,
     pub(crate) next_read: Option<Time>,
 }
 
-/// A read that failed.
+/// Failed read.
 #[derive(Debug, Clone)]
 pub(crate) struct FailedRead {
     pub(crate) reason: String,
     pub(crate) kind: ReadTrouble,
     pub(crate) next_read: Time,
-    /// Whether the change can't go on without it.
+    /// Set if the change cannot continue without the read.
     pub(crate) holds: bool,
 }
 
-/// Writes down a pull request that was seen, and why it is not adopted if it is not.
+/// Records a pull request that was seen, and why it is not adopted if it is not.
 pub(crate) fn see_pull(
     conn: &Connection,
     project_id: &ProjectId,
@@ -66,46 +64,61 @@ pub(crate) fn see_pull(
              head_ref = :head_ref, head_sha = :head_sha, base_ref = :base_ref, labels = :labels, url = :url, opened_at = :opened_at,
              passed_over = :passed_over, is_judged = is_judged AND change_id IS NULL",
         params! {
-            ":project_id": project_id,
-            ":number": pull.number,
-            ":title": pull.title,
-            ":state": pull.state,
-            ":draft": pull.draft,
-            ":author": pull.author.as_ref().map(|author| author.login.as_str()),
-            ":author_id": pull.author.as_ref().map(|author| author.id),
-            ":head_ref": pull.head_ref,
-            ":head_sha": pull.head_sha,
-            ":base_ref": pull.base_ref,
-            ":labels": Json(&pull.labels),
-            ":url": pull.url,
-            ":opened_at": Time::parse(&pull.opened_at).ok(),
-            ":passed_over": passed_over,
+            project_id, passed_over,
+            author: pull.author.as_ref().map(|author| author.login.as_str()),
+            author_id: pull.author.as_ref().map(|author| author.id),
+            labels: Json(&pull.labels),
+            opened_at: Time::parse(&pull.opened_at).ok();
+            pull.{ number, title, state, draft, head_ref, head_sha, base_ref, url }
         },
     )?;
     pull_row(conn, project_id, pull.number)?
         .ok_or_else(|| BoardError::not_found("pull request", &format!("#{}", pull.number)))
 }
 
-/// What a read brought, in one step: the pull request, what was said, and the marks that keep it from being asked for
-/// again.
+/// Returns the stored row of a pull request, unless another process has read it since `row` was loaded and knows more.
+pub(crate) fn unread_since(conn: &Connection, row: &PullRow) -> Result<Option<PullRow>> {
+    let stored = pull_row(conn, &row.project_id, row.number)?;
+    Ok(stored.filter(|stored| stored.read_at == row.read_at && stored.change_id == row.change_id))
+}
+
+/// Stores a read in one step: the pull request, the new comments, and the marks that keep unchanged pages from being
+/// requested again. Returns the number of new comments.
+///
+/// A read that is out of date is dropped, and the pull request stays due.
 pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<usize> {
+    let (project_id, number) = (&read.row.project_id, read.row.number);
+    let Some(stored) = unread_since(conn, &read.row)? else {
+        return Ok(0);
+    };
+    // Dispatch moved the head during the read, which may show an older state.
+    if crate::blackboard::change(conn, &read.change_id)?.head != read.known_head {
+        return Ok(0);
+    }
+    // Another read was requested while this one was running, which may have started too early for that request.
+    let next_read = if stored.next_read == read.row.next_read || read.next_read.is_none() {
+        read.next_read
+    } else {
+        read.next_read.min(stored.next_read)
+    };
     if let Some((pull, etag)) = &read.pull {
-        // A page that shows an old head is asked for again until it shows the right one.
+        // A page that shows an old head is requested again until it shows the right one.
         let etag = etag.as_ref().filter(|_| pull.head_sha == read.head);
         let pull = &Pull {
             head_sha: read.head.clone(),
             ..pull.clone()
         };
-        see_pull(conn, &read.project_id, pull, read.passed_over.as_deref())?;
+        see_pull(conn, project_id, pull, read.passed_over.as_deref())?;
         conn.execute(
             "UPDATE pulls SET etag = :etag WHERE project_id = :project_id AND number = :number",
-            params! { ":etag": etag, ":project_id": read.project_id, ":number": read.number },
+            params! { etag, project_id, number },
         )?;
     }
     pull_request_text::set_purpose(conn, &read.change_id, &read.purpose, now)?;
     let mut new = 0;
-    for taken in &read.said {
-        new += usize::from(feedback::take_in_said(conn, &read.change_id, taken, now)?);
+    for (said, decision) in &read.said {
+        let is_new = feedback::take_in_said(conn, &read.change_id, said, decision, now)?;
+        new += usize::from(is_new);
     }
     conn.execute(
         "UPDATE pulls SET marks = :marks, read_at = :begun, read_after = :after, next_read = :next_read, failures = 0,
@@ -115,22 +128,19 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
              is_judged = CASE WHEN :new > 0 OR (passed_over IS NULL) <> (:passed_over IS NULL) OR head_sha <> :head THEN 0 ELSE is_judged END
          WHERE project_id = :project_id AND number = :number",
         params! {
-            ":marks": read.marks,
-            ":begun": read.begun,
-            ":after": read.after,
-            ":passed_over": read.passed_over,
-            ":head": read.head,
-            ":head_since": read.head_since,
-            ":next_read": read.next_read,
-            ":new": i64::try_from(new).unwrap_or(i64::MAX),
-            ":project_id": read.project_id,
-            ":number": read.number,
+            project_id, number, next_read,
+            new: i64::try_from(new).unwrap_or(i64::MAX);
+            read.{ marks, begun, after, passed_over, head, head_since }
         },
     )?;
+    if stored.trouble.is_some() {
+        crate::blackboard::end_read_hold(conn, &read.change_id, now)?;
+        reopen::seen_again(conn, &read.change_id, "github", now)?;
+    }
     Ok(new)
 }
 
-/// A read failed: again later, and the change waits if it needs it.
+/// Records a failed read: it is retried later, and the change is held if it needs it.
 pub(crate) fn fail_read(
     conn: &Connection,
     row: &PullRow,
@@ -140,13 +150,7 @@ pub(crate) fn fail_read(
     conn.execute(
         "UPDATE pulls SET failures = failures + 1, trouble = :trouble, trouble_kind = :kind, next_read = :next_read
          WHERE project_id = :project_id AND number = :number",
-        params! {
-            ":trouble": failed.reason,
-            ":kind": failed.kind,
-            ":next_read": failed.next_read,
-            ":project_id": row.project_id,
-            ":number": row.number,
-        },
+        params! { trouble: failed.reason; failed.{ kind, next_read }; row.{ project_id, number } },
     )?;
     let Some(change_id) = row.change_id.as_ref().filter(|_| failed.holds) else {
         return Ok(());
@@ -167,35 +171,35 @@ pub(crate) fn fail_read(
     hold_change(conn, change_id, &hold, now)
 }
 
-/// A fetch ran out of time: keeps the pages that it had read, and counts it.
+/// Keeps the pages of a fetch that timed out, and counts it.
 pub(crate) fn keep_pages(conn: &Connection, row: &PullRow, pages: &Value) -> Result<()> {
     conn.run(
         "UPDATE pulls SET slow_reads = slow_reads + 1, kept_pages = :pages
          WHERE project_id = :project_id AND number = :number",
-        params! { ":pages": pages, ":project_id": row.project_id, ":number": row.number },
+        params! { pages, project_id: row.project_id, number: row.number },
     )
 }
 
-/// Asks for a read as soon as possible: an evaluator needs to know.
+/// Requests a read as soon as possible, because an evaluator needs it.
 pub(crate) fn want_read(conn: &Connection, change_id: &ChangeId, now: Time) -> Result<bool> {
     let wanted = conn.execute(
         "UPDATE pulls SET next_read = :now WHERE change_id = :id AND failures = 0 AND (next_read IS NULL OR next_read > :now)",
-        params! { ":now": now, ":id": change_id },
+        params! { now, id: change_id },
     )?;
     Ok(wanted > 0)
 }
 
-/// Adopted pull requests whose time to be read has come, the longest waiting first.
+/// Returns the adopted pull requests that are due to be read, longest waiting first.
 pub(crate) fn due_pulls(conn: &Connection, now: Time) -> Result<Vec<PullRow>> {
     conn.all(
         "SELECT * FROM pulls INDEXED BY pulls_due WHERE next_read IS NOT NULL AND next_read <= :now AND change_id IS NOT NULL
          ORDER BY next_read",
-        params! { ":now": now },
+        params! { now },
         from_row,
     )
 }
 
-/// The next moment at which something of the forge is due to be read.
+/// Returns the next time at which a read of the forge is due.
 pub(crate) fn next_read(conn: &Connection) -> Result<Option<Time>> {
     let text: Option<String> = conn.one(
         "SELECT min(moment) FROM (
@@ -208,8 +212,8 @@ pub(crate) fn next_read(conn: &Connection) -> Result<Option<Time>> {
     Ok(text.and_then(|text| Time::parse(&text).ok()))
 }
 
-/// Changes whose pull request an evaluator has yet to look at. Only their ids: one row that can't be read must not hide
-/// the others.
+/// Returns the changes whose pull request an evaluator has not judged yet. Only their ids: one
+/// unreadable row must not hide the others.
 pub(crate) fn unjudged_pulls(conn: &Connection) -> Result<Vec<ChangeId>> {
     conn.all(
         "SELECT change_id FROM pulls INDEXED BY pulls_unjudged
@@ -219,7 +223,8 @@ pub(crate) fn unjudged_pulls(conn: &Connection) -> Result<Vec<ChangeId>> {
     )
 }
 
-/// The same, each with all that its judgement depends on: as long as that is as it was, judging again changes nothing.
+/// Like [`unjudged_pulls`], each with everything that its judgement depends on: as long as that is
+/// unchanged, judging again changes nothing.
 pub(crate) fn unjudged_as_seen(conn: &Connection) -> Result<Vec<(ChangeId, String)>> {
     conn.all(
         "SELECT change_id, json_array(state, acted_on, head_sha, base_ref, passed_over, read_at,
@@ -232,26 +237,26 @@ pub(crate) fn unjudged_as_seen(conn: &Connection) -> Result<Vec<(ChangeId, Strin
     )
 }
 
-/// What is said on it is looked at again: a person goes on with its change.
+/// Marks a pull request to be judged again, because a person continues with its change.
 pub(crate) fn judge_again(conn: &Connection, change_id: &ChangeId) -> Result<()> {
     conn.run(
         "UPDATE pulls SET is_judged = 0 WHERE change_id = :id",
-        params! { ":id": change_id },
+        params! { id: change_id },
     )
 }
 
-/// We pushed: this is where the pull request is, whenever it is read next.
+/// Records the head that we pushed, without waiting for the next read.
 pub(crate) fn set_head(conn: &Connection, change_id: &ChangeId, head: &str) -> Result<()> {
     conn.run(
         "UPDATE pulls SET head_sha = :head WHERE change_id = :id",
-        params! { ":head": head, ":id": change_id },
+        params! { head, id: change_id },
     )
 }
 
 pub(crate) fn set_judged(conn: &Connection, change_id: &ChangeId) -> Result<()> {
     conn.run(
         "UPDATE pulls SET is_judged = 1 WHERE change_id = :id AND is_judged = 0",
-        params! { ":id": change_id },
+        params! { id: change_id },
     )
 }
 
@@ -262,7 +267,7 @@ pub(crate) fn pull_row(
 ) -> Result<Option<PullRow>> {
     conn.optional(
         "SELECT * FROM pulls WHERE project_id = :project_id AND number = :number",
-        params! { ":project_id": project_id, ":number": number },
+        params! { project_id, number },
         from_row,
     )
 }
@@ -270,22 +275,22 @@ pub(crate) fn pull_row(
 pub(crate) fn pull_of_change(conn: &Connection, change_id: &ChangeId) -> Result<Option<PullRow>> {
     conn.optional(
         "SELECT * FROM pulls WHERE change_id = :id",
-        params! { ":id": change_id },
+        params! { id: change_id },
         from_row,
     )
 }
 
-/// How many open changes of a project were adopted by its rules.
+/// Returns the number of open changes of a project that were adopted by its rules.
 pub(crate) fn open_adoptions(conn: &Connection, project_id: &ProjectId) -> Result<i64> {
     conn.one(
         "SELECT count(*) FROM changes INDEXED BY changes_one_live_per_pull
          WHERE project_id = :id AND pr_number IS NOT NULL AND state NOT IN ('merged', 'closed') AND adopted_by = 'discovery'",
-        params! { ":id": project_id },
+        params! { id: project_id },
         |row| row.get(0),
     )
 }
 
-/// Those that were seen open, were not taken over and are not among `open` any more.
+/// Closes the pull requests that were seen open, were not adopted and are no longer in `open`.
 pub(crate) fn end_unadopted(
     conn: &Connection,
     project_id: &ProjectId,
@@ -295,15 +300,11 @@ pub(crate) fn end_unadopted(
         "UPDATE pulls SET state = 'closed', passed_over = :passed_over
          WHERE project_id = :id AND change_id IS NULL AND state = 'open'
              AND number NOT IN (SELECT value FROM json_each(:open))",
-        params! {
-            ":id": project_id,
-            ":open": Json(open),
-            ":passed_over": "it is not open any more",
-        },
+        params! { id: project_id, open: Json(open), passed_over: "it is not open any more" },
     )
 }
 
-/// When a project's rules look for pull requests next, and what was in the way the last time.
+/// Next time that a project's rules look for pull requests, and the error of the last time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Discovery {
     pub(crate) read_at: Option<Time>,
@@ -312,7 +313,7 @@ pub(crate) struct Discovery {
     pub(crate) trouble: Option<String>,
     #[serde(skip)]
     pub(crate) trouble_kind: Option<ReadTrouble>,
-    /// What the list was when nothing on it was left to do.
+    /// Marks of the list when nothing in it was left to do.
     #[serde(skip)]
     pub(crate) marks: Option<Value>,
 }
@@ -321,28 +322,24 @@ pub(crate) fn discovery(conn: &Connection, project_id: &ProjectId) -> Result<Dis
     Ok(conn
         .optional(
             "SELECT * FROM discoveries WHERE project_id = :id",
-            params! { ":id": project_id },
+            params! { id: project_id },
             |row| {
-                Ok(Discovery {
-                    read_at: row.get("read_at")?,
-                    next_read: row.get("next_read")?,
-                    failures: row.get("failures")?,
-                    trouble: row.get("trouble")?,
-                    trouble_kind: row.get("trouble_kind")?,
+                Ok(columns! { row => Discovery {
+                    read_at, next_read, failures, trouble, trouble_kind,
                     marks: row
                         .get::<Option<String>>("marks")?
                         .and_then(|text| serde_json::from_str(&text).ok()),
-                })
+                } })
             },
         )?
         .unwrap_or_default())
 }
 
-/// What came of a look.
+/// Result of one discovery.
 pub(crate) struct Looked<'a> {
     pub(crate) trouble: Option<(ReadTrouble, &'a str)>,
     pub(crate) next_read: Time,
-    /// None: the next look is to see the whole list.
+    /// `None` if the next discovery has to read the whole list.
     pub(crate) marks: Option<&'a Value>,
 }
 
@@ -365,13 +362,10 @@ pub(crate) fn set_discovery(
          ON CONFLICT (project_id) DO UPDATE SET read_at = :read_at, next_read = :next_read, failures = :failures,
              trouble = :trouble, trouble_kind = :kind, marks = :marks",
         params! {
-            ":id": project_id,
-            ":read_at": if trouble.is_none() { Some(now) } else { before.read_at },
-            ":next_read": next_read,
-            ":failures": if trouble.is_some() { before.failures + 1 } else { 0 },
-            ":trouble": trouble,
-            ":kind": kind,
-            ":marks": marks,
+            next_read, trouble, kind, marks,
+            id: project_id,
+            read_at: if trouble.is_none() { Some(now) } else { before.read_at },
+            failures: if trouble.is_some() { before.failures + 1 } else { 0 },
         },
     )?;
     if let Some(trouble) = trouble.filter(|_| before.trouble_kind != kind) {
@@ -387,48 +381,25 @@ pub(crate) fn set_discovery(
     Ok(())
 }
 
-/// A project looks for no more pull requests.
+/// Ends the discovery of pull requests for a project.
 pub(crate) fn end_discovery(conn: &Connection, project_id: &ProjectId) -> Result<()> {
     conn.run(
         "UPDATE discoveries SET next_read = NULL, failures = 0, trouble = NULL, trouble_kind = NULL, marks = NULL WHERE project_id = :id",
-        params! { ":id": project_id },
+        params! { id: project_id },
     )
 }
 
 pub(crate) fn from_row(row: &Row<'_>) -> sql::Result<PullRow> {
-    Ok(PullRow {
-        project_id: row.get("project_id")?,
-        number: row.get("number")?,
-        change_id: row.get("change_id")?,
-        title: row.get("title")?,
-        state: row.get("state")?,
-        acted_on: row.get("acted_on")?,
-        draft: row.get("draft")?,
-        author: row.get("author")?,
-        author_id: row.get("author_id")?,
-        head_ref: row.get("head_ref")?,
-        head_sha: row.get("head_sha")?,
-        head_since: row.get("head_since")?,
-        opened_at: row.get("opened_at")?,
-        base_ref: row.get("base_ref")?,
+    Ok(columns! { row => PullRow {
+        project_id, number, change_id, title, state, acted_on, draft, author, author_id, head_ref,
+        head_sha, head_since, opened_at, base_ref, url, passed_over, etag, marks, read_at,
+        read_after, next_read, failures, trouble, trouble_kind, slow_reads, kept_pages,
         labels: row.get::<Json<_>>("labels")?.0,
-        url: row.get("url")?,
-        passed_over: row.get("passed_over")?,
-        etag: row.get("etag")?,
-        marks: row.get("marks")?,
-        read_at: row.get("read_at")?,
-        read_after: row.get("read_after")?,
-        next_read: row.get("next_read")?,
-        failures: row.get("failures")?,
-        trouble: row.get("trouble")?,
-        trouble_kind: row.get("trouble_kind")?,
-        slow_reads: row.get("slow_reads")?,
-        kept_pages: row.get("kept_pages")?,
         purpose: Purpose {
             description: row
                 .get::<Option<Json<_>>>("description")?
                 .map(|json| json.0),
             issue: row.get::<Option<Json<_>>>("issue")?.map(|json| json.0),
         },
-    })
+    } })
 }

@@ -1,15 +1,15 @@
-//! What the forge last said about its budget of calls, and about who may write.
+//! The rate limit last reported by the forge, and cached permissions.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::blackboard::Result;
-use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::sql::{Connection, columns, params};
 use crate::clock::Time;
 use crate::pull_request::{Author, Permission};
 
-/// The budget of calls as it was last seen.
+/// Rate limit as it was last reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Rate {
     pub(crate) allowed: i64,
@@ -20,12 +20,7 @@ pub(crate) struct Rate {
 
 pub(crate) fn rate(conn: &Connection) -> Result<Option<Rate>> {
     conn.optional("SELECT * FROM rate WHERE id = 1", &[], |row| {
-        Ok(Rate {
-            allowed: row.get("allowed")?,
-            remaining: row.get("remaining")?,
-            resets_at: row.get("resets_at")?,
-            seen_at: row.get("seen_at")?,
-        })
+        Ok(columns! { row => Rate { allowed, remaining, resets_at, seen_at } })
     })
 }
 
@@ -33,16 +28,11 @@ pub(crate) fn set_rate(conn: &Connection, rate: &Rate) -> Result<()> {
     conn.run(
         "INSERT INTO rate (id, allowed, remaining, resets_at, seen_at) VALUES (1, :allowed, :remaining, :resets_at, :seen_at)
          ON CONFLICT (id) DO UPDATE SET allowed = :allowed, remaining = :remaining, resets_at = :resets_at, seen_at = :seen_at",
-        params! {
-            ":allowed": rate.allowed,
-            ":remaining": rate.remaining,
-            ":resets_at": rate.resets_at,
-            ":seen_at": rate.seen_at,
-        },
+        params! { rate.{ allowed, remaining, resets_at, seen_at } },
     )
 }
 
-/// What somebody may do, if the forge was asked not longer ago than `holds`.
+/// Returns the permission of an account, if the forge was asked within `holds`.
 pub(crate) fn known_permission(
     conn: &Connection,
     repo: &str,
@@ -52,7 +42,7 @@ pub(crate) fn known_permission(
 ) -> Result<Option<Permission>> {
     let found = conn.optional(
         "SELECT permission, asked_at FROM permissions WHERE repo = :repo AND author_id = :id",
-        params! { ":repo": repo, ":id": author_id },
+        params! { repo, id: author_id },
         |row| {
             Ok((
                 row.get::<Permission>("permission")?,
@@ -76,12 +66,6 @@ pub(crate) fn set_permission(
         "INSERT INTO permissions (repo, author_id, login, permission, asked_at)
          VALUES (:repo, :id, :login, :permission, :now)
          ON CONFLICT (repo, author_id) DO UPDATE SET login = :login, permission = :permission, asked_at = :now",
-        params! {
-            ":repo": repo,
-            ":id": author.id,
-            ":login": author.login,
-            ":permission": permission,
-            ":now": now,
-        },
+        params! { repo, id: author.id, login: author.login, permission, now },
     )
 }

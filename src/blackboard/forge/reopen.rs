@@ -1,14 +1,10 @@
-//! A change that comes back: its pull request was closed and is open again, or was not to be seen and is. It goes on
-//! where it was; nothing that was said, decided or begun is lost.
+//! Resumes a change whose pull request was closed and is open again, or could not be read and now
+//! can. It continues where it was; no feedback, decision or work in progress is lost.
 
 use super::{outbox, pulls};
-use crate::blackboard::Result;
-use crate::blackboard::changes;
-use crate::blackboard::escalate;
-use crate::blackboard::rejections;
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::work::finish;
-use crate::blackboard::work::items;
+use crate::blackboard::work::{finish, items};
+use crate::blackboard::{Result, changes, escalate, rejections};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
@@ -19,11 +15,11 @@ use crate::pull_request::PullState;
 use crate::state::{Trigger, resting};
 use crate::work::{RejectionEnd, RejectionState, Source, Status};
 
-/// The rejections that ended with their pull request, and are taken up again with it.
+/// Rejections that ended with their pull request, and are resumed with it.
 const CLOSED: (RejectionState, Option<RejectionEnd>) =
     (RejectionState::Skipped, Some(RejectionEnd::PrClosed));
 
-/// The pull request is open again.
+/// Resumes a change whose pull request is open again.
 pub(crate) fn reopen(conn: &Connection, change: &Change, now: Time) -> Result<()> {
     let id = &change.change_id;
     let left = left_from(conn, id)?;
@@ -33,8 +29,8 @@ pub(crate) fn reopen(conn: &Connection, change: &Change, now: Time) -> Result<()
         .filter(|head| *head != back.head);
     if let Some(head) = head {
         let moved = changes::move_head(conn, id, &head, now)?;
-        // The new head is judged like any other: of what was said of the old one, only what people asked for stands. A
-        // push is their answer where a person was asked.
+        // The new head is judged like any other: of the feedback on the old one, only people's
+        // requests remain. If a person was asked, a push is their answer.
         rejections::answer_by_push(conn, id, left)?;
         return go_on(conn, &moved, CLOSED, now);
     }
@@ -59,7 +55,8 @@ pub(crate) fn reopen(conn: &Connection, change: &Change, now: Time) -> Result<()
     }
 }
 
-/// The pull request can be read again: an escalation that was about nothing else is over. Says whether it was.
+/// Ends an escalation that was only about an unreadable pull request, which can be read again.
+/// Returns true if there was one.
 pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<bool> {
     let change = crate::blackboard::change(conn, id)?;
     let Some(escalated) = escalate::last(conn, id)?.filter(|_| change.state == State::Escalated)
@@ -75,7 +72,7 @@ pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Tim
         held_for: None,
     };
     crate::blackboard::append(conn, &NewEvent::about(id, resumed, why).by(actor), now)?;
-    // Nobody needs to be told any more.
+    // There is no need to notify anyone any more.
     outbox::end_intent(
         conn,
         &escalate::note_key(escalated.id),
@@ -88,12 +85,12 @@ pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Tim
     Ok(true)
 }
 
-/// What a change was when it was closed.
+/// Returns the state of a change when it was closed.
 fn left_from(conn: &Connection, id: &ChangeId) -> Result<State> {
     let left: Option<String> = conn.optional(
         "SELECT metadata ->> 'from' FROM events
          WHERE change_id = :id AND event_type = 'state_changed' AND metadata ->> 'to' = 'closed' ORDER BY id DESC LIMIT 1",
-        params! { ":id": id },
+        params! { id },
         |row| row.get(0),
     )?;
     Ok(left
@@ -101,7 +98,7 @@ fn left_from(conn: &Connection, id: &ChangeId) -> Result<State> {
         .unwrap_or(State::AwaitingPrFeedback))
 }
 
-/// A verdict on this head still holds.
+/// Restores a verdict that still applies to this head.
 fn stand(conn: &Connection, back: &Change, as_it_was: State, now: Time) -> Result<Change> {
     let trigger = match as_it_was {
         State::ReadyForHumanReview => Trigger::MarkReady,
@@ -124,15 +121,15 @@ fn stand(conn: &Connection, back: &Change, as_it_was: State, now: Time) -> Resul
     changes::advance(conn, &back.change_id, trigger, "github", now)
 }
 
-/// Whether a change is closed only because its pull request is.
+/// True if a change is closed only because its pull request is.
 pub(crate) fn may_come_back(conn: &Connection, change: &Change) -> Result<bool> {
     let pull =
         pulls::pull_of_change(conn, &change.change_id)?.filter(|_| change.state == State::Closed);
     Ok(pull.is_some_and(|pull| pull.acted_on == Some(PullState::Closed)))
 }
 
-/// The fix that was open is opened again, and what else was asked for waits for the next. With nothing to wait for, a head
-/// that was approved stands, and any other is reviewed.
+/// Reopens the fix that was open, and leaves other requests for the next one. If there is nothing
+/// to wait for, an approved head stays approved, and any other is reviewed.
 fn go_on(
     conn: &Connection,
     back: &Change,

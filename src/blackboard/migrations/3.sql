@@ -1,6 +1,6 @@
--- From version 2 to 3. A new column stands last among the columns of its table in schema.sql, as ALTER TABLE puts it.
+-- From version 2 to 3. In schema.sql a new column is the last one of its table, where ALTER TABLE puts it.
 
--- The commands of a decision, which were only in its sentence: those between backticks.
+-- Commands of a decision, which were only in its sentence: those in backticks.
 ALTER TABLE changes ADD COLUMN decision_commands TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(decision_commands));
 WITH RECURSIVE pieces (change_id, number, piece, rest) AS (
     SELECT change_id, 0, '', decision || '`' FROM changes WHERE decision IS NOT NULL
@@ -14,9 +14,9 @@ UPDATE changes SET decision_commands = (
 )
 WHERE decision IS NOT NULL;
 
--- Codes beside sentences. This file is the only place that reads the sentences of version 2.
+-- Codes in addition to sentences. Only this file interprets the sentences of version 2.
 
--- The end of a rejection.
+-- Reason for the end of a rejection.
 ALTER TABLE rejections ADD COLUMN ended_by TEXT CHECK (ended_by IN (
     'superseded', 'needs_person', 'bound_passed', 'not_runnable', 'approved', 'cancelled', 'head_moved',
     'pr_closed', 'pr_merged', 'pushed_while_closed', 'dismissed', 'change_over'));
@@ -34,7 +34,7 @@ UPDATE rejections SET ended_by = CASE
     END
 WHERE state IN ('superseded', 'escalated', 'skipped');
 
--- The outcome of feedback: a code, and the reason in words.
+-- Outcome of feedback: a code, and the explanation.
 ALTER TABLE feedback ADD COLUMN outcome_reason TEXT;
 UPDATE feedback SET outcome_reason = outcome, outcome = CASE
         WHEN outcome LIKE '% requests changes, and that still stands' THEN 'objection_stands'
@@ -48,11 +48,11 @@ UPDATE feedback SET outcome_reason = outcome, outcome = CASE
     END
 WHERE outcome NOT IN ('rejected', 'approved', 'context', 'ours');
 
--- The outcome of a proposal, likewise.
+-- Outcome of a proposal: a code, and the explanation.
 ALTER TABLE proposals ADD COLUMN reason TEXT;
 UPDATE proposals SET reason = outcome, outcome = 'refused' WHERE outcome <> 'done';
 
--- Why a read failed.
+-- Kind of the error of a failed read.
 ALTER TABLE pulls ADD COLUMN trouble_kind TEXT CHECK (trouble_kind IN (
     'limited', 'no_gh', 'logged_out', 'not_found', 'refused', 'transient', 'broken', 'too_slow', 'not_stored'));
 ALTER TABLE discoveries ADD COLUMN trouble_kind TEXT CHECK (trouble_kind IN (
@@ -68,7 +68,7 @@ WHERE held_until IS NOT NULL AND EXISTS (SELECT 1 FROM pulls
 ALTER TABLE changes DROP COLUMN hold_kind;
 ALTER TABLE changes RENAME COLUMN new_hold_kind TO hold_kind;
 
--- Findings from elsewhere than a review, with all that a finding can have. Nothing refers to this table.
+-- Findings that do not come from a review, with all columns of a finding. Nothing refers to this table.
 CREATE TABLE new_findings (
     finding_id   TEXT PRIMARY KEY,
     change_id    TEXT NOT NULL REFERENCES changes (change_id),

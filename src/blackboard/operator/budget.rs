@@ -1,21 +1,19 @@
-//! Additions by a person to the bounds of a change. Bounds never grow by themselves.
+//! Increases of a change's limits by a person. Limits never grow by themselves.
 
 use super::operator_actions::{BeginsRound, ask_anew, reopen_failed};
-use crate::blackboard::BoardError;
-use crate::blackboard::Result;
-use crate::blackboard::escalate;
-use crate::blackboard::rejections;
 use crate::blackboard::sql::{Connection, params};
-use crate::change::{Change, ChangeId, State, dollars};
+use crate::blackboard::{BoardError, Result, changes, escalate, rejections};
+use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
+use crate::text::dollars;
 
 pub(crate) use crate::event::body::Addition;
 
-/// The most that a bound becomes: sums must not overflow.
+/// Maximum value of a limit, so that sums do not overflow.
 const MOST: i64 = 1_000_000_000_000_000;
 
-/// The person who adds, and the reason.
+/// Person who increases a limit, and the reason.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant<'a> {
     pub(crate) actor: &'a str,
@@ -23,7 +21,7 @@ pub(crate) struct Grant<'a> {
 }
 
 impl Addition {
-    /// `1 more fix, $5.00 more`
+    /// Formats the increase: `1 more fix, $5.00 more`.
     pub(crate) fn text(&self) -> String {
         let fixes = match self.fixes {
             1 => "1 more fix".to_owned(),
@@ -50,8 +48,10 @@ impl Addition {
     }
 }
 
-/// Raises the bounds of a change. What was spent beyond a bound is not taken off what is added. A change that waits for a
-/// person goes on: what failed is tried again, and what waited becomes a fix.
+/// Raises the limits of a change.
+///
+/// Spending beyond a limit is not deducted from the increase. A change that is waiting for a person
+/// continues: a failed item is retried, and pending rejections become a fix.
 pub(crate) fn add_budget(
     conn: &Connection,
     id: &ChangeId,
@@ -71,13 +71,11 @@ pub(crate) fn add_budget(
              updated_at = :now
          WHERE change_id = :id",
         params! {
-            ":fixes": added.fixes,
-            ":ms": added.run_ms,
-            ":tokens": added.tokens,
-            ":cost": added.cost_micros,
-            ":most": MOST,
-            ":now": now,
-            ":id": id,
+            now, id,
+            ms: added.run_ms,
+            cost: added.cost_micros,
+            most: MOST;
+            added.{ fixes, tokens }
         },
     )?;
     let Grant { actor, why } = grant;
@@ -107,23 +105,16 @@ pub(crate) fn add_budget(
 
 fn refuse(change: &Change, added: &Addition) -> Result<()> {
     let id = &change.change_id;
-    let refused = |what: String, hint: Option<String>| Err(BoardError::Refused { what, hint });
-    if change.state.is_over() {
-        return refused(
-            format!("{id} is {}: nothing more is done for it", change.state),
-            None,
-        );
-    }
+    changes::refuse_if_over(change, "nothing more is done for it")?;
     if [added.fixes, added.run_ms, added.tokens, added.cost_micros]
         .iter()
         .any(|n| *n < 0)
         || *added == Addition::default()
     {
-        let hint = "a number from 1 on; `remand pause` and `remand cancel` stop a change";
-        return refused(
+        return Err(BoardError::refused_with_hint(
             format!("nothing would be added to the bounds of {id}"),
-            Some(hint.to_owned()),
-        );
+            "a number from 1 on; `remand pause` and `remand cancel` stop a change",
+        ));
     }
     let unbounded = [
         (
@@ -136,10 +127,10 @@ fn refuse(change: &Change, added: &Addition) -> Result<()> {
         ),
     ];
     match unbounded.iter().find(|(_, is_so)| *is_so) {
-        Some((what, _)) => refused(
+        Some((what, _)) => Err(BoardError::refused_with_hint(
             format!("{id} has no bound on {what}: there is nothing to add to"),
-            Some(format!("`remand status {id}` shows its bounds")),
-        ),
+            format!("`remand status {id}` shows its bounds"),
+        )),
         None => Ok(()),
     }
 }

@@ -1,15 +1,14 @@
-//! The bound on the fixes of a round: a person's number for the change, or else the configured one of its project, plus
-//! the fixes that a person added.
+//! Limit on the fixes per round: a person's number for the change, or else the configured one of
+//! its project, plus the fixes that a person added.
 
 use crate::blackboard::Result;
 use crate::blackboard::sql::{Connection, params};
 use crate::change::{Change, ChangeId, FixBound, ProjectId};
 use crate::clock::Time;
-use crate::event::NewEvent;
-use crate::event::body;
+use crate::event::{NewEvent, body};
 
-/// Sets the configured number of a project. It holds at once for its changes without a number of their own; fixes that
-/// were made already are not too many.
+/// Sets the configured number of a project. It applies immediately to its changes without their own
+/// number; fixes that were already made do not exceed it.
 pub(crate) fn set_project_max_fix_cycles(
     conn: &Connection,
     project: &ProjectId,
@@ -19,7 +18,7 @@ pub(crate) fn set_project_max_fix_cycles(
     let changed = conn.execute(
         "UPDATE projects SET max_fix_cycles = :most, max_fix_cycles_from = :from
          WHERE project_id = :id AND (max_fix_cycles IS NOT :most OR max_fix_cycles_from IS NOT :from)",
-        params! { ":most": bound.most, ":from": bound.from, ":id": project },
+        params! { most: bound.most, from: bound.from, id: project },
     )?;
     if changed == 0 {
         return Ok(());
@@ -30,7 +29,7 @@ pub(crate) fn set_project_max_fix_cycles(
          WHERE project_id = :id AND own_max_fix_cycles IS NULL AND state NOT IN ('merged', 'closed')
              AND max_fix_cycles <> max(fix_cycle, :most + added_fix_cycles)
          RETURNING change_id, max_fix_cycles",
-        params! { ":most": bound.most, ":now": now, ":id": project },
+        params! { most: bound.most, now, id: project },
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     for (id, most) in moved {
@@ -46,7 +45,8 @@ pub(crate) fn set_project_max_fix_cycles(
     Ok(())
 }
 
-/// None: the configuration was not read since the project was added.
+/// Returns the configured number; `None` if the configuration has not been read since the project
+/// was added.
 pub(crate) fn project_max_fix_cycles(
     conn: &Connection,
     project: &ProjectId,
@@ -54,7 +54,7 @@ pub(crate) fn project_max_fix_cycles(
     conn.optional(
         "SELECT max_fix_cycles, max_fix_cycles_from FROM projects
          WHERE project_id = :id AND max_fix_cycles IS NOT NULL",
-        params! { ":id": project },
+        params! { id: project },
         |row| {
             Ok(FixBound {
                 most: row.get(0)?,
@@ -64,7 +64,7 @@ pub(crate) fn project_max_fix_cycles(
     )
 }
 
-/// The bound that holds for a change, and where it comes from.
+/// Returns the limit that applies to a change, and its source.
 pub(crate) fn fix_bound(conn: &Connection, change: &Change) -> Result<FixBound> {
     let budget = &change.budget;
     let from = match budget.own_max_fix_cycles {

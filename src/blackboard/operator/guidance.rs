@@ -1,14 +1,12 @@
-//! Guidance: what a person wants the next fix to know.
+//! Guidance: information that a person gives to the next fix.
 
 use serde::Serialize;
 
-use crate::blackboard::Result;
-use crate::blackboard::from_row;
 use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::{Result, from_row};
 use crate::change::ChangeId;
 use crate::clock::Time;
-use crate::event::NewEvent;
-use crate::event::body;
+use crate::event::{NewEvent, body};
 use crate::work::ItemId;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,13 +25,7 @@ pub(crate) fn add_guidance(
     conn.execute(
         "INSERT INTO feedback (feedback_id, change_id, forge_id, author, trust, kind, body, updated_at, taken_in)
          VALUES (:feedback_id, :change_id, 'person:' || :feedback_id, :author, 'may_make_work', 'person', :body, :now, :now)",
-        params! {
-            ":feedback_id": feedback_id,
-            ":change_id": change_id,
-            ":author": guidance.author,
-            ":body": guidance.body,
-            ":now": now,
-        },
+        params! { feedback_id, change_id, author: guidance.author, body: guidance.body, now },
     )?;
     let event = NewEvent::about(
         change_id,
@@ -50,7 +42,7 @@ pub(crate) fn add_guidance(
     Ok(())
 }
 
-/// What no finished fix was given yet, each with its id, oldest first.
+/// Returns the guidance that no finished fix has been given, each with its id, oldest first.
 pub(crate) fn open_guidance(
     conn: &Connection,
     change_id: &ChangeId,
@@ -60,7 +52,7 @@ pub(crate) fn open_guidance(
          WHERE change_id = :id AND used_in IS NULL
              AND (kind = 'person' OR (trust = 'may_make_work' AND outcome = 'context'))
          ORDER BY length(feedback_id), feedback_id",
-        params! { ":id": change_id },
+        params! { id: change_id },
         |row| {
             let (author, body): (String, String) = (row.get("author")?, row.get("body")?);
             let body = match row.get::<String>("kind")?.as_str() {
@@ -85,8 +77,10 @@ fn on_the_pull_request(
     format!("{author} wrote on the pull request{place}:\n{body}")
 }
 
-/// A fix is finished: what the prompts of its runs held was given. What came while the last one ran was in none of
-/// them and waits for the next fix; so does what only a run was told whose work is not used.
+/// Marks guidance as given when a fix is finished, if it was in the prompts of its runs.
+///
+/// Guidance that arrived during the last run, or was only in the prompt of a run whose work is not
+/// used, waits for the next fix.
 pub(crate) fn settle_guidance(conn: &Connection, item_id: &ItemId) -> Result<()> {
     conn.run(
         "UPDATE feedback SET used_in = :item
@@ -94,6 +88,6 @@ pub(crate) fn settle_guidance(conn: &Connection, item_id: &ItemId) -> Result<()>
              SELECT piece FROM runs JOIN run_feedback USING (run_id)
              WHERE item_id = :item AND discarded = 0 AND rejection_id IS NULL AND finding_id IS NULL
              GROUP BY piece HAVING max(end_byte) >= max(total_bytes))",
-        params! { ":item": item_id },
+        params! { item: item_id },
     )
 }

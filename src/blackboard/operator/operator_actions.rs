@@ -1,29 +1,22 @@
-//! A person's word on a change. Each is an event with who and why, in the transaction that does it.
+//! A person's decisions about a change. Each is an event with actor and reason, in the transaction
+//! that carries it out.
 
-use crate::blackboard::BoardError;
-use crate::blackboard::Result;
-use crate::blackboard::changes;
-use crate::blackboard::escalate;
 use crate::blackboard::escalate::set_final;
-use crate::blackboard::forge::outbox;
-use crate::blackboard::forge::pulls;
-use crate::blackboard::rejections;
+use crate::blackboard::forge::{outbox, pulls};
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::work::coverage;
-use crate::blackboard::work::finish;
-use crate::blackboard::work::items;
+use crate::blackboard::work::{coverage, finish, items};
+use crate::blackboard::{BoardError, Result, changes, escalate, rejections};
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
-use crate::event::NewEvent;
-use crate::event::body;
 use crate::event::body::Action;
-use crate::finding::Finding;
-use crate::finding::{Outcome, Verdict};
+use crate::event::{NewEvent, body};
+use crate::finding::{Finding, Outcome, Verdict};
 use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::state::Trigger;
-use crate::work::{Item, ItemId, NewRejection, RejectionEnd, RejectionState, Source};
+use crate::work::{Item, ItemId, RejectionEnd, RejectionState, Source};
 
-/// Approves despite whatever is open. Whoever runs is fenced, what waits is told why.
+/// Approves a change despite anything open. Running items are fenced, and waiting rejections are
+/// ended with the reason.
 pub(crate) fn approve_by_person(
     conn: &Connection,
     id: &ChangeId,
@@ -38,13 +31,13 @@ pub(crate) fn approve_by_person(
     changes::advance(conn, id, Trigger::Approve, actor, now)
 }
 
-/// Opens the failed item again and sends the change back to where it was.
+/// Reopens the failed item and moves the change back to its previous state.
 pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
     if crate::blackboard::seen_again(conn, id, actor, now)? {
         instruct(conn, id, Action::Retry, "", actor, now)?;
         conn.execute(
             "UPDATE pulls SET next_read = :now, failures = 0, slow_reads = 0 WHERE change_id = :id",
-            params! { ":now": now, ":id": id },
+            params! { now, id },
         )?;
         return crate::blackboard::change(conn, id);
     }
@@ -55,19 +48,24 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
         return ask_anew(conn, &change, None, BeginsRound::No, actor, now);
     }
     let (State::Escalated, Some(failed)) = (change.state, failed) else {
-        return Err(BoardError::Refused {
-            what: if change.state == State::Escalated {
-                format!("nothing of {id} failed that could be tried again")
-            } else {
-                format!(
-                    "{id} is {}, not escalated: there is nothing to retry",
-                    change.state
-                )
-            },
-            hint: Some(format!(
+        let state = change.state;
+        if let Some(until) = change.held_until {
+            return Err(BoardError::refused_with_hint(
+                format!("{id} is held until {until}, not escalated: there is nothing to retry"),
+                format!("`remand resume {id}` goes on now"),
+            ));
+        }
+        let what = if state == State::Escalated {
+            format!("nothing of {id} failed that could be tried again")
+        } else {
+            format!("{id} is {state}, not escalated: there is nothing to retry")
+        };
+        return Err(BoardError::refused_with_hint(
+            what,
+            format!(
                 "`remand budget {id} --fixes +1` gives it one more fix, `remand refine {id}` a new round; `remand why {id}` says where it stands"
-            )),
-        });
+            ),
+        ));
     };
     instruct(
         conn,
@@ -80,7 +78,7 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
     reopen_failed(conn, id, &failed, actor, now)
 }
 
-/// Opens the item whose failure a change was escalated for.
+/// Reopens the failed item for which a change was escalated.
 pub(crate) fn reopen_failed(
     conn: &Connection,
     id: &ChangeId,
@@ -97,8 +95,8 @@ pub(crate) fn reopen_failed(
     Ok(back)
 }
 
-/// Opens an item again that was cancelled or failed. A change that waited for a person goes on, with all that waited
-/// with it.
+/// Reopens an item that was cancelled or failed. A change that was waiting for a person continues,
+/// with everything that waited with it.
 pub(crate) fn reopen(
     conn: &Connection,
     id: &ChangeId,
@@ -115,7 +113,8 @@ pub(crate) fn reopen(
     Ok(back)
 }
 
-/// A new rejection with what is open and what the person adds; older ones are superseded by it.
+/// Creates a rejection with everything that is open and the person's additions. It supersedes older
+/// ones.
 pub(crate) fn refine(
     conn: &Connection,
     id: &ChangeId,
@@ -124,12 +123,7 @@ pub(crate) fn refine(
     now: Time,
 ) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
-    if change.state.is_over() {
-        return Err(BoardError::Refused {
-            what: format!("{id} is {}: nothing more is done for it", change.state),
-            hint: None,
-        });
-    }
+    changes::refuse_if_over(&change, "nothing more is done for it")?;
     let says_nothing = crate::blackboard::last_review(conn, id)?
         .is_none_or(|review| review.verdict == Verdict::Approved);
     let waiting = crate::blackboard::rejections_of(conn, id, Some(RejectionState::Pending))?;
@@ -142,21 +136,19 @@ pub(crate) fn refine(
         && says_nothing
         && is_quiet
     {
-        return Err(BoardError::Refused {
-            what: format!(
+        return Err(BoardError::refused_with_hint(
+            format!(
                 "{id} has no open finding and nothing was said against it: there is nothing to refine from"
             ),
-            hint: Some("say what is to be done with --text".into()),
-        });
+            "say what is to be done with --text",
+        ));
     }
     if change.budget.total_fixes >= change.budget.max_total_fixes {
-        return Err(BoardError::Refused {
-            what: format!(
-                "{id} has used all its {} fixes",
-                change.budget.max_total_fixes
-            ),
-            hint: Some(format!("`remand budget {id} --fixes +1` allows one more")),
-        });
+        let most = change.budget.max_total_fixes;
+        return Err(BoardError::refused_with_hint(
+            format!("{id} has used all its {most} fixes"),
+            format!("`remand budget {id} --fixes +1` allows one more"),
+        ));
     }
     instruct(
         conn,
@@ -169,14 +161,16 @@ pub(crate) fn refine(
     ask_anew(conn, &change, text, BeginsRound::Yes, actor, now)
 }
 
-/// Whether a change that used all fixes of its round may have more since, by other settings.
+/// True if a change that used all fixes of its round may have more since then, because of new
+/// settings.
 fn has_room(conn: &Connection, change: &Change) -> Result<bool> {
     let last = escalate::last(conn, &change.change_id)?;
     let bound = last.as_ref().and_then(Bound::of);
     Ok(bound == Some(Bound::Cycles) && change.budget.fix_cycle < change.budget.max_fix_cycles)
 }
 
-/// A person has answered an escalation by what he asks for: fixes are made again, and it is where it was.
+/// Ends an escalation that a person has answered by their request: fixes are made again, and the
+/// change returns to its previous state.
 pub(crate) fn go_on(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
     let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
     forget_progress(conn, id, now)?;
@@ -184,7 +178,8 @@ pub(crate) fn go_on(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
     Ok(back)
 }
 
-/// The same; if its head has no verdict yet, its review comes first, and rejections wait for it.
+/// Like [`go_on`]. If the head has no verdict yet, its review comes first, and rejections wait for
+/// it.
 pub(crate) fn go_on_with_review(
     conn: &Connection,
     id: &ChangeId,
@@ -241,29 +236,28 @@ pub(crate) fn ask_anew(
         begins_round: Some(round == BeginsRound::Yes),
         ..Default::default()
     };
-    // First: for a change that waits for a person, the rejection would wait with it.
+    // This comes first: if the change is waiting for a person, the rejection would wait with it.
     let back = if change.state == State::Escalated {
         go_on_with_review(conn, id, actor, now)?
     } else {
         change.clone()
     };
-    let rejection = NewRejection::new(actor, summary, rejected);
-    rejections::reject_change(conn, id, &rejection, now)?;
+    rejections::reject_change(conn, id, actor, &summary, &rejected, now)?;
     Ok(back)
 }
 
-/// What is asked of a change and no fix has answered: the rejection that supersedes it has to say it in its place.
+/// Requests that no fix has answered. A rejection that supersedes them has to repeat them.
 pub(crate) struct Unanswered {
-    /// The words of all but our own reviews, oldest first.
+    /// Texts of all rejections except those of our own reviews, oldest first.
     words: Vec<String>,
-    /// The open findings of the ledger with their ids, then those that came with the words.
+    /// Open findings of the ledger with their ids, then those that came with the texts.
     pub(crate) findings: Vec<Finding>,
-    /// The newest event that is in it.
+    /// Id of the newest event included.
     pub(crate) to: i64,
 }
 
 impl Unanswered {
-    /// What a person says now comes first.
+    /// Returns the texts, preceded by what the person adds now.
     pub(crate) fn with(&self, text: Option<&str>) -> Vec<String> {
         text.map(str::to_owned)
             .into_iter()
@@ -279,13 +273,13 @@ pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered>
             one.id.as_ref() == Some(&known.finding_id) && one.text == known.finding.text
         })
     };
-    // A fix that had no room for all of it was told the rest: only what it was not told is asked for again.
-    let told = coverage::told_of_unfinished(conn, id)?;
-    let was_told = |piece: &str| told.iter().any(|one| one.piece == piece);
+    // A fix that had no room for everything was given a part: only the rest is requested again.
+    let pieces = coverage::told_of_unfinished(conn, id)?;
+    let was_given = |piece: &str| pieces.iter().any(|one| one.piece == piece);
     let mut findings = Vec::new();
     for open in crate::blackboard::open_findings(conn, id)? {
         if open.outcome == Outcome::Addressed
-            && told
+            && pieces
                 .iter()
                 .any(|one| one.finding_id.as_ref() == Some(&open.finding_id))
         {
@@ -304,15 +298,15 @@ pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered>
         };
         words.extend(
             own_words
-                .filter(|_| !was_told(rejection.rejection_id.as_str()))
+                .filter(|_| !was_given(rejection.rejection_id.as_str()))
                 .map(str::to_owned),
         );
         for (at, finding) in rejection.rejected.findings.iter().enumerate() {
-            let is_told = was_told(&format!("{}.{}", rejection.rejection_id, at + 1));
-            if is_known(finding) || is_told {
+            let is_given = was_given(&format!("{}.{}", rejection.rejection_id, at + 1));
+            if is_known(finding) || is_given {
                 continue;
             }
-            // Only the ledger's findings have an id that can be answered.
+            // Only findings of the ledger have an id that can be answered.
             findings.push(Finding {
                 id: None,
                 ..finding.clone()
@@ -326,18 +320,10 @@ pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered>
     })
 }
 
-/// What the forge refused is posted once more; how much that is.
+/// Reopens the posts that the forge refused, and returns their number.
 pub(crate) fn post(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<usize> {
     let change = crate::blackboard::change(conn, id)?;
-    if change.state.is_over() {
-        return Err(BoardError::Refused {
-            what: format!(
-                "{id} is {}: nothing is posted for it any more",
-                change.state
-            ),
-            hint: None,
-        });
-    }
+    changes::refuse_if_over(&change, "nothing is posted for it any more")?;
     let opened = outbox::post_again(conn, id)?;
     if opened > 0 {
         instruct(conn, id, Action::Post, "", actor, now)?;
@@ -361,15 +347,15 @@ pub(crate) fn cancel_change(
     items::cancel_open(conn, id, None, &reason, now)?;
     rejections::settle_all(conn, id, (RejectionEnd::Cancelled, &reason))?;
     end_waiting(conn, id)?;
-    // Closed by a person: a pull request that is reopened does not bring it back.
+    // Closed by a person: reopening the pull request does not bring it back.
     conn.execute(
         "UPDATE pulls SET acted_on = NULL WHERE change_id = :id",
-        params! { ":id": id },
+        params! { id },
     )?;
     Ok(after)
 }
 
-/// Cancels one open item. A change that has nothing else to move it on is its own person's again.
+/// Cancels one open item. A change that has nothing else to continue with is escalated.
 pub(crate) fn cancel_item(
     conn: &Connection,
     id: &ItemId,
@@ -404,16 +390,16 @@ pub(crate) fn cancel_item(
 fn end_waiting(conn: &Connection, id: &ChangeId) -> Result<()> {
     conn.execute(
         "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL WHERE change_id = :id",
-        params! { ":id": id },
+        params! { id },
     )?;
     crate::blackboard::work::hold::forget_repeats(conn, id)
 }
 
-/// A person has spoken: what went before is no longer "no progress", and fixes may be made again.
+/// Resets the detection of missing progress after a person's decision, and allows fixes again.
 fn forget_progress(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
     conn.run(
         "UPDATE changes SET progress_since = :now, auto_fix = 1 WHERE change_id = :id",
-        params! { ":now": now, ":id": id },
+        params! { now, id },
     )
 }
 

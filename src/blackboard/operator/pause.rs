@@ -1,11 +1,10 @@
-//! Pauses: a person's, and that of the project's rules, which no longer take the pull request. A change goes on when
-//! neither holds; nobody ends the other's.
+//! Pauses: by a person, and by the project's rules, if they no longer select the pull request. A
+//! change continues when neither applies; ending one does not end the other.
 
 use super::operator_actions::instruct;
-use crate::blackboard::BoardError;
-use crate::blackboard::Result;
 use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::hold;
+use crate::blackboard::{Result, changes};
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
 use crate::event::body::Action;
@@ -18,16 +17,11 @@ pub(crate) fn pause(
     now: Time,
 ) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
-    if change.state.is_over() {
-        return Err(BoardError::Refused {
-            what: format!("{id} is {}: there is nothing to pause", change.state),
-            hint: None,
-        });
-    }
+    changes::refuse_if_over(&change, "there is nothing to pause")?;
     if !change.paused_by_person {
         conn.execute(
             "UPDATE changes SET paused_by_person = 1, updated_at = :now WHERE change_id = :id",
-            params! { ":now": now, ":id": id },
+            params! { now, id },
         )?;
         hold::block(conn, id)?;
         instruct(conn, id, Action::Pause, why.unwrap_or(""), actor, now)?;
@@ -35,13 +29,14 @@ pub(crate) fn pause(
     crate::blackboard::change(conn, id)
 }
 
-/// Ends a person's pause, and a hold too: a person who says "go on" means it. What the rules do not take stays paused.
+/// Ends a person's pause, and also a hold, since the person has explicitly asked to continue. A
+/// change that the rules do not select stays paused.
 pub(crate) fn resume(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
     if change.paused_by_person {
         conn.execute(
             "UPDATE changes SET paused_by_person = 0, updated_at = :now WHERE change_id = :id",
-            params! { ":now": now, ":id": id },
+            params! { now, id },
         )?;
         instruct(conn, id, Action::Resume, "", actor, now)?;
     }
@@ -54,14 +49,14 @@ pub(crate) fn resume(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -
     go_on(conn, id)
 }
 
-/// Tries now what failed and was put off: reads and posts.
+/// Makes postponed reads and posts due now.
 pub(crate) fn retry_now(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
     let (now, id) = (now.to_string(), id.as_str());
     for sql in [
         "UPDATE pulls SET next_read = :now WHERE change_id = :id AND failures > 0 AND next_read > :now",
         "UPDATE intents SET not_before = :now WHERE change_id = :id AND done_at IS NULL AND not_before > :now",
     ] {
-        conn.execute(sql, params! { ":now": now, ":id": id })?;
+        conn.execute(sql, params! { now, id })?;
     }
     Ok(())
 }
@@ -69,7 +64,7 @@ pub(crate) fn retry_now(conn: &Connection, id: &ChangeId, now: Time) -> Result<(
 pub(crate) fn pause_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
     conn.execute(
         "UPDATE changes SET paused_by_rules = 1, updated_at = :now WHERE change_id = :id",
-        params! { ":now": now, ":id": id },
+        params! { now, id },
     )?;
     hold::block(conn, id)
 }
@@ -77,12 +72,12 @@ pub(crate) fn pause_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Res
 pub(crate) fn resume_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
     conn.execute(
         "UPDATE changes SET paused_by_rules = 0, updated_at = :now WHERE change_id = :id",
-        params! { ":now": now, ":id": id },
+        params! { now, id },
     )?;
     go_on(conn, id).map(drop)
 }
 
-/// What waits may run, if nothing keeps it back any more.
+/// Makes blocked items available, if nothing blocks them any more.
 pub(crate) fn go_on(conn: &Connection, id: &ChangeId) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
     if !change.paused && change.held_until.is_none() {

@@ -1,37 +1,36 @@
-//! Stops: a person's word for everything, or for one project. Each change that one is for is marked, and waits as a paused
-//! one does; what keeps it back besides is not touched.
+//! Stops: a person's decision to stop everything, or one project. Each affected change is marked,
+//! and waits like a paused one; other reasons for waiting are not affected.
 
 use serde::Serialize;
 
 use super::pause;
 use crate::blackboard::Result;
-use crate::blackboard::sql::{self, Connection, Row, params};
+use crate::blackboard::sql::{self, Connection, Row, columns, params};
 use crate::blackboard::work::hold;
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
-use crate::event::body;
-use crate::event::{NewEvent, TargetType};
+use crate::event::{NewEvent, TargetType, body};
 
-/// A stop that is in force.
+/// Stop that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Stopped {
-    /// None: everything.
+    /// `None` if everything is stopped.
     pub(crate) project_id: Option<ProjectId>,
     pub(crate) stopped_by: String,
     pub(crate) stopped_at: Time,
     pub(crate) reason: Option<String>,
-    /// Agents at work are ended; else they may finish.
+    /// Set if running agents are ended; otherwise they may finish.
     pub(crate) at_once: bool,
 }
 
-/// What a person orders with a stop.
+/// Options that a person gives with a stop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Order<'a> {
     pub(crate) reason: Option<&'a str>,
     pub(crate) at_once: bool,
 }
 
-/// Something that was begun before the stop, and the process that has it in hand.
+/// Work that started before the stop, and the process that is doing it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct UnderWay {
     pub(crate) what: String,
@@ -39,7 +38,7 @@ pub(crate) struct UnderWay {
     pub(crate) holder: String,
 }
 
-/// Stops a project, or everything; `false` when it is stopped as ordered already.
+/// Stops a project, or everything. Returns `false` if that stop is already in force.
 pub(crate) fn stop(
     conn: &Connection,
     project: Option<&ProjectId>,
@@ -55,20 +54,14 @@ pub(crate) fn stop(
         Some(_) => {
             conn.execute(
                 "UPDATE stops SET at_once = 1, reason = coalesce(:reason, reason) WHERE project_id IS :project",
-                params! { ":reason": order.reason, ":project": project },
+                params! { reason: order.reason, project },
             )?;
         }
         None => {
             conn.execute(
                 "INSERT INTO stops (project_id, stopped_by, stopped_at, reason, at_once)
                  VALUES (:project, :actor, :now, :reason, :at_once)",
-                params! {
-                    ":project": project,
-                    ":actor": actor,
-                    ":now": now,
-                    ":reason": order.reason,
-                    ":at_once": order.at_once,
-                },
+                params! { project, actor, now, reason: order.reason, at_once: order.at_once },
             )?;
         }
     }
@@ -78,12 +71,13 @@ pub(crate) fn stop(
         at_once: Some(order.at_once),
         ..body::Instructed::new(body::Action::Stop, order.reason.unwrap_or(""), actor)
     };
-    let event = told(project, stop, how, order.reason);
+    let event = instruction_event(project, stop, how, order.reason);
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
 }
 
-/// Ends the stop of a project, or that of everything; `false` when there is none. Nobody's other stop is ended with it.
+/// Ends the stop of a project, or that of everything. Returns `false` if there is none. Other stops
+/// remain.
 pub(crate) fn start(
     conn: &Connection,
     project: Option<&ProjectId>,
@@ -95,45 +89,45 @@ pub(crate) fn start(
         .transpose()?;
     let ended = conn.execute(
         "DELETE FROM stops WHERE project_id IS :project",
-        params! { ":project": project },
+        params! { project },
     )?;
     if ended == 0 {
         return Ok(false);
     }
     mark(conn)?;
     let start = body::Instructed::new(body::Action::Start, "", actor);
-    let event = told(project, start, "start", None);
+    let event = instruction_event(project, start, "start", None);
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
 }
 
-/// All that is stopped, that of everything first.
+/// Returns all stops, that of everything first.
 pub(crate) fn stops(conn: &Connection) -> Result<Vec<Stopped>> {
     conn.all("SELECT * FROM stops ORDER BY project_id", &[], from_row)
 }
 
-/// Whether everything is stopped.
+/// True if everything is stopped.
 pub(crate) fn is_all_stopped(conn: &Connection) -> Result<bool> {
     Ok(own_stop(conn, None)?.is_some())
 }
 
-/// The stops that keep a project back, that of everything first.
+/// Returns the stops that affect a project, that of everything first.
 pub(crate) fn stops_for(conn: &Connection, project: &ProjectId) -> Result<Vec<Stopped>> {
     let mut found = stops(conn)?;
     found.retain(|stop| stop.project_id.as_ref().is_none_or(|id| id == project));
     Ok(found)
 }
 
-/// Whether agents at work on a project are to be ended.
+/// True if running agents of a project have to be ended.
 pub(crate) fn is_halted(conn: &Connection, project: &ProjectId) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM stops WHERE at_once AND (project_id IS NULL OR project_id = :project)",
-        params! { ":project": project },
+        params! { project },
     )
 }
 
-/// What somebody has in hand: items, agents whose end nobody wrote down, posts. Whether the holders live is for the
-/// caller to find out.
+/// Returns work in progress: items, agents without a recorded end, posts. The caller has to find
+/// out whether the holders are alive.
 pub(crate) fn under_way(conn: &Connection, project: Option<&ProjectId>) -> Result<Vec<UnderWay>> {
     conn.all(
         "SELECT w.source || ' ' || w.item_id || coalesce(' by ' || r.agent || ' (' || r.run_id || ')', '') AS what,
@@ -151,28 +145,22 @@ pub(crate) fn under_way(conn: &Connection, project: Option<&ProjectId>) -> Resul
          FROM intents i INDEXED BY intents_open JOIN changes c USING (change_id)
          WHERE i.done_at IS NULL AND i.kind <> 'push' AND i.claimed_by IS NOT NULL
              AND (:project IS NULL OR c.project_id = :project)",
-        params! { ":project": project },
-        |row| {
-            Ok(UnderWay {
-                what: row.get("what")?,
-                change_id: row.get("change_id")?,
-                holder: row.get("holder")?,
-            })
-        },
+        params! { project },
+        |row| Ok(columns! { row => UnderWay { what, change_id, holder } }),
     )
 }
 
 fn own_stop(conn: &Connection, project: Option<&ProjectId>) -> Result<Option<Stopped>> {
     conn.optional(
         "SELECT * FROM stops WHERE project_id IS :project",
-        params! { ":project": project },
+        params! { project },
         from_row,
     )
 }
 
-/// Marks the changes that are stopped now, and no others; what is queued for them follows.
+/// Marks exactly the changes that are stopped now, and updates their queued items.
 fn mark(conn: &Connection) -> Result<()> {
-    let turned: Vec<(ChangeId, bool)> = conn.all(
+    let updated: Vec<(ChangeId, bool)> = conn.all(
         "UPDATE changes SET stopped = NOT stopped
          WHERE stopped <> EXISTS (SELECT 1 FROM stops
              WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id)
@@ -180,7 +168,7 @@ fn mark(conn: &Connection) -> Result<()> {
         &[],
         |row| Ok((row.get("change_id")?, row.get("stopped")?)),
     )?;
-    for (id, stopped) in turned {
+    for (id, stopped) in updated {
         if stopped {
             hold::block(conn, &id)?;
         } else {
@@ -190,7 +178,7 @@ fn mark(conn: &Connection) -> Result<()> {
     Ok(())
 }
 
-fn told(
+fn instruction_event(
     project: Option<&ProjectId>,
     order: body::Instructed,
     how: &str,
@@ -209,11 +197,5 @@ fn told(
 }
 
 fn from_row(row: &Row<'_>) -> sql::Result<Stopped> {
-    Ok(Stopped {
-        project_id: row.get("project_id")?,
-        stopped_by: row.get("stopped_by")?,
-        stopped_at: row.get("stopped_at")?,
-        reason: row.get("reason")?,
-        at_once: row.get("at_once")?,
-    })
+    Ok(columns! { row => Stopped { project_id, stopped_by, stopped_at, reason, at_once } })
 }

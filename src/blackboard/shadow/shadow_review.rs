@@ -1,22 +1,19 @@
-//! Reviews of changes in shadow. They are claimed, run and paid for like others, and what they say is stored; no change
-//! moves, nothing is rejected, and nothing is posted.
+//! Reviews of changes in shadow mode. They are claimed, run and paid for like others, and their
+//! results are stored; but no change moves, nothing is rejected, and nothing is posted.
 
 use serde::Serialize;
 
-use crate::blackboard::BoardError;
-use crate::blackboard::Result;
-use crate::blackboard::from_row;
-use crate::blackboard::sql::{self, Connection, Json, Row, params};
-use crate::blackboard::work::claim::claimed;
-use crate::blackboard::work::claim::{Claimed, Holding, fenced, give_back};
+use crate::blackboard::sql::{self, Connection, Json, Row, columns, params};
+use crate::blackboard::work::claim::{Claimed, Holding, fenced, give_back, work_claimed};
 use crate::blackboard::work::items::about_item;
+use crate::blackboard::{BoardError, Result, from_row};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::body;
 use crate::finding::{Finding, Verdict};
 use crate::work::{Claim, Item, ItemId, RunId};
 
-/// What a reviewer said, or why none did.
+/// Result of a review, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct ShadowReview {
     pub(crate) item_id: ItemId,
@@ -34,7 +31,7 @@ pub(crate) struct ShadowReview {
 }
 
 impl ShadowReview {
-    /// `changes_requested by claude, 2 findings: the retry loop never ends`
+    /// Formats the result: `changes_requested by claude, 2 findings: the retry loop never ends`.
     pub(crate) fn text(&self) -> String {
         let by = self
             .agent
@@ -48,12 +45,12 @@ impl ShadowReview {
                     1 => ", 1 finding".to_owned(),
                     n => format!(", {n} findings"),
                 };
-                let said = self
+                let summary = self
                     .summary
                     .as_deref()
-                    .map(|said| format!(": {said}"))
+                    .map(|summary| format!(": {summary}"))
                     .unwrap_or_default();
-                format!("{verdict}{by}{findings}{said}")
+                format!("{verdict}{by}{findings}{summary}")
             }
             (None, trouble) => format!(
                 "not reviewed: {}",
@@ -63,7 +60,8 @@ impl ShadowReview {
     }
 }
 
-/// A review that waits behind a shadow in which reviews are made. One that was begun for real is left to end for real.
+/// Query for a review that is blocked by a shadow mode in which reviews are made. One that was
+/// started for real is left to finish for real.
 const DUE: &str = "SELECT w.item_id FROM changes c INDEXED BY changes_shadow CROSS JOIN work_items w ON w.change_id = c.change_id
                    WHERE c.shadow AND NOT c.paused_by_person AND NOT c.paused_by_rules AND NOT c.stopped AND c.held_until IS NULL
                    AND c.state IN ('pending_self_review', 'awaiting_pr_feedback')
@@ -74,29 +72,34 @@ const DUE: &str = "SELECT w.item_id FROM changes c INDEXED BY changes_shadow CRO
                    AND NOT EXISTS (SELECT 1 FROM work_items o WHERE o.status = 'claimed' AND o.worktree = w.worktree)
                    ORDER BY w.priority, w.created_at, length(w.item_id), w.item_id LIMIT 1";
 
-/// Whether a claim would find anything: no lock is taken.
+/// True if a claim would find anything. Takes no lock.
 pub(crate) fn any_shadow_review_due(conn: &Connection, now: Time) -> Result<bool> {
-    conn.exists(DUE, params! { ":now": now })
+    conn.exists(DUE, params! { now })
 }
 
-/// Claims the first review that is due in shadow. Its change stays where it is.
+/// Claims the first review that is due in shadow mode. Its change does not move.
 pub(crate) fn claim_shadow_review(
     conn: &Connection,
     holding: &Holding,
     now: Time,
 ) -> Result<Option<Claimed>> {
-    let due: Option<String> = conn.optional(DUE, params! { ":now": now }, |row| row.get(0))?;
+    let due: Option<String> = conn.optional(DUE, params! { now }, |row| row.get(0))?;
     let Some(id) = due else { return Ok(None) };
     let item = conn.one(
         "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1, attempt = attempt + 1,
              lease_expires_at = :until, not_before = NULL
          WHERE item_id = :id AND status = 'blocked' RETURNING *",
-        params! { ":holder": holding.holder, ":until": now.plus(holding.lease), ":id": id },
+        params! { holder: holding.holder, until: now.plus(holding.lease), id },
         from_row::item,
     )?;
     let change_id = change_of(&item)?;
     let summary = format!("{} {} claimed, in shadow", item.source, item.item_id);
-    let event = about_item(&change_id, &item.item_id, claimed(&item, holding), summary);
+    let event = about_item(
+        &change_id,
+        &item.item_id,
+        work_claimed(&item, holding),
+        summary,
+    );
     crate::blackboard::append(conn, &event, now)?;
     let change = crate::blackboard::change(conn, &change_id)?;
     Ok(Some(Claimed {
@@ -106,7 +109,8 @@ pub(crate) fn claim_shadow_review(
     }))
 }
 
-/// Stores what a review in shadow said, and puts its item back: out of shadow, the head is reviewed anew.
+/// Stores the result of a review in shadow mode, and returns its item to the queue: outside of
+/// shadow mode the head is reviewed again.
 pub(crate) fn end_shadow_review(
     conn: &Connection,
     claim: &Claim,
@@ -121,35 +125,28 @@ pub(crate) fn end_shadow_review(
              :trouble, :now)
          ON CONFLICT (item_id) DO NOTHING",
         params! {
-            ":item_id": review.item_id,
-            ":change_id": review.change_id,
-            ":run_id": review.run_id,
-            ":agent": review.agent,
-            ":model": review.model,
-            ":head": review.head,
-            ":base": review.base,
-            ":verdict": review.verdict,
-            ":summary": review.summary,
-            ":body": review.body,
-            ":findings": Json(&review.findings),
-            ":trouble": review.trouble,
-            ":now": now,
+            now,
+            findings: Json(&review.findings);
+            review.{
+                item_id, change_id, run_id, agent, model, head, base, verdict, summary, body,
+                trouble,
+            }
         },
     )?;
     conn.execute(
         "UPDATE runs SET discarded = 1 WHERE item_id = :id AND ended IS NOT NULL",
-        params! { ":id": item.item_id },
+        params! { id: item.item_id },
     )?;
     give_back(conn, claim, None, now)?;
     conn.execute(
         "UPDATE work_items SET lost_runs = 0, asked_again = 0 WHERE item_id = :id",
-        params! { ":id": item.item_id },
+        params! { id: item.item_id },
     )?;
     let summary = format!(
         "reviewed in shadow, nothing follows from it: {}",
         review.text()
     );
-    // Its body may be long, and is in its row.
+    // The body may be long, and is stored in its row.
     let shadowed = body::Shadowed {
         item_id: Some(review.item_id.clone()),
         source: Some(item.source),
@@ -173,7 +170,7 @@ pub(crate) fn end_shadow_review(
 pub(crate) fn shadow_review_of(conn: &Connection, id: &ItemId) -> Result<Option<ShadowReview>> {
     conn.optional(
         "SELECT * FROM shadow_reviews WHERE item_id = :id",
-        params! { ":id": id },
+        params! { id },
         from_row,
     )
 }
@@ -184,18 +181,8 @@ fn change_of(item: &Item) -> Result<ChangeId> {
 }
 
 fn from_row(row: &Row<'_>) -> sql::Result<ShadowReview> {
-    Ok(ShadowReview {
-        item_id: row.get("item_id")?,
-        change_id: row.get("change_id")?,
-        run_id: row.get("run_id")?,
-        agent: row.get("agent")?,
-        model: row.get("model")?,
-        head: row.get("head")?,
-        base: row.get("base")?,
-        verdict: row.get("verdict")?,
-        summary: row.get("summary")?,
-        body: row.get("body")?,
+    Ok(columns! { row => ShadowReview {
+        item_id, change_id, run_id, agent, model, head, base, verdict, summary, body, trouble,
         findings: row.get::<Json<_>>("findings")?.0,
-        trouble: row.get("trouble")?,
-    })
+    } })
 }

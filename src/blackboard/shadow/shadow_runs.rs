@@ -1,32 +1,33 @@
-//! Shadow: everything is looked at and nothing is done. A change in shadow waits as a paused one does; what would have run
-//! for it is written down once, with its prompt and what it would probably have cost.
+//! Shadow mode: everything is observed and nothing is done.
+//!
+//! A change in shadow mode waits like a paused one. A run that would have started is recorded once,
+//! with its prompt and its estimated cost.
 
 use serde::Serialize;
 
-use crate::blackboard::BoardError;
-use crate::blackboard::Result;
-use crate::blackboard::from_row;
 use crate::blackboard::operator::operator_actions::instruct;
 use crate::blackboard::operator::pause;
-use crate::blackboard::sql::{self, Connection, Row, params};
+use crate::blackboard::sql::{self, Connection, Row, columns, params};
 use crate::blackboard::work::hold;
 use crate::blackboard::work::items::about_item;
-use crate::change::{Change, ChangeId, ProjectId, Shadow, ShadowMode, dollars};
+use crate::blackboard::{BoardError, Result, changes, from_row};
+use crate::change::{Change, ChangeId, ProjectId, Shadow, ShadowMode};
 use crate::clock::Time;
-use crate::event::NewEvent;
-use crate::event::body;
+use crate::event::{NewEvent, body};
+use crate::text::dollars;
 use crate::work::{Item, ItemId, Source};
 
-/// What would have run.
+/// Run that would have started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Shadowed {
     pub(crate) item_id: ItemId,
     pub(crate) change_id: ChangeId,
-    /// None: nobody is configured.
+    /// `None` if no agent is configured.
     pub(crate) agent: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) worktree: String,
-    /// The file with the prompt; none: it could not be rendered, and `trouble` says why.
+    /// File with the prompt; `None` if it could not be rendered, in which case `trouble` has the
+    /// reason.
     pub(crate) prompt: Option<String>,
     pub(crate) prompt_bytes: Option<i64>,
     pub(crate) trouble: Option<String>,
@@ -34,17 +35,17 @@ pub(crate) struct Shadowed {
     pub(crate) estimate: Estimate,
 }
 
-/// What a run would probably have cost; none: it can't be told.
+/// Estimated cost of a run; `None` for values that cannot be estimated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Estimate {
     pub(crate) tokens: Option<i64>,
     pub(crate) cost_micros: Option<i64>,
     pub(crate) run_ms: Option<i64>,
-    /// What it is made from.
+    /// Description of the data behind the estimate.
     pub(crate) basis: String,
 }
 
-/// What a run cost that is over.
+/// Cost of a run that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PastRun {
     pub(crate) tokens: Option<i64>,
@@ -52,15 +53,16 @@ pub(crate) struct PastRun {
     pub(crate) run_ms: i64,
 }
 
-/// What would have been done for a project, summed.
+/// Sum of what would have been done for a project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ShadowSum {
-    /// None: all together.
+    /// `None` for the total.
     pub(crate) project_id: Option<ProjectId>,
-    /// Changes that are in shadow now.
+    /// Number of changes currently in shadow mode.
     pub(crate) changes: i64,
     pub(crate) reviews: i64,
-    /// Reviews that were made in shadow, and how many of them did not pass.
+    /// Number of reviews that were made in shadow mode. `rejected` is the number of those that did
+    /// not approve.
     pub(crate) reviewed: i64,
     pub(crate) rejected: i64,
     pub(crate) fixes: i64,
@@ -69,11 +71,11 @@ pub(crate) struct ShadowSum {
     pub(crate) tokens: i64,
     pub(crate) cost_micros: i64,
     pub(crate) run_ms: i64,
-    /// How many of the items could not be estimated in full.
+    /// Number of items that could not be estimated completely.
     pub(crate) not_estimated: i64,
 }
 
-/// What the configuration says for a project, which holds for its changes without a word of their own.
+/// Sets the configured shadow mode of a project. It applies to changes without their own setting.
 pub(crate) fn set_project_shadow(
     conn: &Connection,
     project: &ProjectId,
@@ -82,20 +84,20 @@ pub(crate) fn set_project_shadow(
 ) -> Result<bool> {
     conn.execute(
         "UPDATE projects SET shadow_mode = :mode WHERE project_id = :id AND shadow_mode IS NOT :mode",
-        params! { ":mode": shadow, ":id": project },
+        params! { mode: shadow, id: project },
     )?;
     let turned = conn.execute(
         "UPDATE projects SET shadow = :shadow WHERE project_id = :id AND shadow <> :shadow",
-        params! { ":shadow": shadow.is_some(), ":id": project },
+        params! { shadow: shadow.is_some(), id: project },
     )?;
     if turned == 0 {
         return Ok(false);
     }
     for change in mark(conn)? {
         if !change.state.is_over() {
-            let said = if change.shadow { "on" } else { "off" };
-            let summary = format!("shadow is {said}, as the configuration says for {project}");
-            let instructed = body::Instructed::new(body::Action::Shadow, said, "configuration");
+            let setting = if change.shadow { "on" } else { "off" };
+            let summary = format!("shadow is {setting}, as the configuration says for {project}");
+            let instructed = body::Instructed::new(body::Action::Shadow, setting, "configuration");
             let event = NewEvent::about(&change.change_id, instructed, summary);
             crate::blackboard::append(conn, &event, now)?;
         }
@@ -103,17 +105,17 @@ pub(crate) fn set_project_shadow(
     Ok(true)
 }
 
-/// What is in force for a project.
+/// Returns the shadow mode of a project.
 pub(crate) fn project_shadow(conn: &Connection, project: &ProjectId) -> Result<Shadow> {
     let found = conn.optional(
         "SELECT CASE WHEN shadow THEN coalesce(shadow_mode, 'dry') END AS mode FROM projects WHERE project_id = :id",
-        params! { ":id": project },
+        params! { id: project },
         |row| row.get("mode"),
     )?;
     found.ok_or_else(|| BoardError::not_found("project", project))
 }
 
-/// What is in force for a change.
+/// Returns the shadow mode of a change.
 pub(crate) fn change_shadow(conn: &Connection, change: &Change) -> Result<Shadow> {
     match (change.shadow, change.shadow_word) {
         (false, _) => Ok(None),
@@ -122,8 +124,8 @@ pub(crate) fn change_shadow(conn: &Connection, change: &Change) -> Result<Shadow
     }
 }
 
-/// A person's word for one change; it counts more than the project's.
-/// Saying "review" once more has tried again what failed.
+/// Sets a person's decision for one change, which takes precedence over the project's setting.
+/// Setting "review" again retries failed reviews.
 pub(crate) fn set_shadow(
     conn: &Connection,
     id: &ChangeId,
@@ -132,22 +134,17 @@ pub(crate) fn set_shadow(
     now: Time,
 ) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
-    if change.state.is_over() {
-        return Err(BoardError::Refused {
-            what: format!("{id} is {}: nothing is done for it anyway", change.state),
-            hint: None,
-        });
-    }
+    changes::refuse_if_over(&change, "nothing is done for it anyway")?;
     if shadow == Some(ShadowMode::Review) {
         conn.execute(
             "DELETE FROM shadow_reviews WHERE change_id = :id AND trouble IS NOT NULL",
-            params! { ":id": id },
+            params! { id },
         )?;
     }
     if change.shadow_word != Some(shadow.is_some()) || change.shadow_mode != shadow {
         conn.execute(
             "UPDATE changes SET shadow_word = :shadow, shadow_mode = :mode, updated_at = :now WHERE change_id = :id",
-            params! { ":shadow": shadow.is_some(), ":mode": shadow, ":now": now, ":id": id },
+            params! { shadow: shadow.is_some(), mode: shadow, now, id },
         )?;
         instruct(
             conn,
@@ -162,7 +159,7 @@ pub(crate) fn set_shadow(
     crate::blackboard::change(conn, id)
 }
 
-/// Marks the changes that are in shadow now, and no others; what is queued for them follows.
+/// Marks exactly the changes that are in shadow mode now, and updates their queued items.
 fn mark(conn: &Connection) -> Result<Vec<Change>> {
     let turned: Vec<ChangeId> = conn.all(
         "UPDATE changes SET shadow = NOT shadow
@@ -183,8 +180,8 @@ fn mark(conn: &Connection) -> Result<Vec<Change>> {
     Ok(changes)
 }
 
-/// Items that would run now if their change were not in shadow, and of which that is not written down yet. Reviews that are
-/// made in shadow are none of them.
+/// Returns the items that would run now if their change were not in shadow mode, and that have not
+/// been recorded yet. Reviews made in shadow mode are not included.
 pub(crate) fn unshadowed(conn: &Connection, now: Time) -> Result<Vec<Item>> {
     conn.all(
         "SELECT w.* FROM changes c INDEXED BY changes_shadow CROSS JOIN work_items w ON w.change_id = c.change_id
@@ -196,20 +193,20 @@ pub(crate) fn unshadowed(conn: &Connection, now: Time) -> Result<Vec<Item>> {
              AND NOT EXISTS (SELECT 1 FROM shadows s WHERE s.item_id = w.item_id)
              AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.item_id = w.item_id)
          ORDER BY w.priority, w.created_at, length(w.item_id), w.item_id",
-        params! { ":now": now },
+        params! { now },
         from_row::item,
     )
 }
 
-/// Something is in the way of the prompt, for now.
+/// Postpones the recording of an item whose prompt cannot be rendered at the moment.
 pub(crate) fn put_off_shadow(conn: &Connection, id: &ItemId, until: Time) -> Result<()> {
     conn.run(
         "UPDATE work_items SET not_before = :until WHERE item_id = :id AND status = 'blocked'",
-        params! { ":until": until, ":id": id },
+        params! { until, id },
     )
 }
 
-/// Writes down, once, what would have run.
+/// Records, once, the run that would have started.
 pub(crate) fn record_shadow(
     conn: &Connection,
     item: &Item,
@@ -223,19 +220,12 @@ pub(crate) fn record_shadow(
              :cost_micros, :run_ms, :basis, :now)
          ON CONFLICT (item_id) DO NOTHING",
         params! {
-            ":item_id": shadowed.item_id,
-            ":change_id": shadowed.change_id,
-            ":agent": shadowed.agent,
-            ":model": shadowed.model,
-            ":worktree": shadowed.worktree,
-            ":prompt": shadowed.prompt,
-            ":prompt_bytes": shadowed.prompt_bytes,
-            ":trouble": shadowed.trouble,
-            ":tokens": shadowed.estimate.tokens,
-            ":cost_micros": shadowed.estimate.cost_micros,
-            ":run_ms": shadowed.estimate.run_ms,
-            ":basis": shadowed.estimate.basis,
-            ":now": now,
+            now,
+            tokens: shadowed.estimate.tokens,
+            cost_micros: shadowed.estimate.cost_micros,
+            run_ms: shadowed.estimate.run_ms,
+            basis: shadowed.estimate.basis;
+            shadowed.{ item_id, change_id, agent, model, worktree, prompt, prompt_bytes, trouble }
         },
     )?;
     if inserted == 0 {
@@ -263,7 +253,8 @@ pub(crate) fn record_shadow(
     Ok(true)
 }
 
-/// `review_fix w2 by claude (opus) in /w/login, prompt of 4012 bytes, about 61000 tokens, $0.42, 3 min`.
+/// Formats a recorded run: `review_fix w2 by claude (opus) in /w/login, prompt of 4012 bytes, about
+/// 61000 tokens, $0.42, 3 min`.
 pub(crate) fn told(item: &Item, shadowed: &Shadowed) -> String {
     let agent = shadowed
         .agent
@@ -292,7 +283,7 @@ pub(crate) fn told(item: &Item, shadowed: &Shadowed) -> String {
 }
 
 impl Estimate {
-    /// None: nothing of it can be told.
+    /// Formats the estimate; `None` if nothing can be estimated.
     pub(crate) fn text(&self) -> Option<String> {
         let tokens = self.tokens.map(|tokens| format!("{tokens} tokens"));
         let money = self.cost_micros.map(dollars);
@@ -305,12 +296,12 @@ impl Estimate {
 pub(crate) fn shadow_of(conn: &Connection, id: &ItemId) -> Result<Option<Shadowed>> {
     conn.optional(
         "SELECT * FROM shadows WHERE item_id = :id",
-        params! { ":id": id },
+        params! { id },
         from_row,
     )
 }
 
-/// The last runs of an agent that went well, for the same kind of work.
+/// Returns the last successful runs of an agent for the same kind of work.
 pub(crate) fn past_runs(
     conn: &Connection,
     agent: &str,
@@ -323,18 +314,13 @@ pub(crate) fn past_runs(
          FROM runs r INDEXED BY runs_by_agent JOIN work_items w ON w.item_id = r.item_id
          WHERE r.agent = :agent AND r.ended = 'agent' AND r.exit_status = 0 AND w.source = :source
          ORDER BY r.started_at DESC LIMIT :limit",
-        params! { ":agent": agent, ":source": source, ":limit": limit },
-        |row| {
-            Ok(PastRun {
-                tokens: row.get("tokens")?,
-                cost_micros: row.get("cost_micros")?,
-                run_ms: row.get("run_ms")?,
-            })
-        },
+        params! { agent, source, limit },
+        |row| Ok(columns! { row => PastRun { tokens, cost_micros, run_ms } }),
     )
 }
 
-/// What would have been done, by project. A review of a pull request is posted once; a fix of one is pushed, and posted.
+/// Returns what would have been done, by project. A review of a pull request is posted once; a fix
+/// is pushed, and posted.
 pub(crate) fn shadow_sums(conn: &Connection) -> Result<Vec<ShadowSum>> {
     conn.all(
         "SELECT p.project_id,
@@ -363,37 +349,16 @@ pub(crate) fn shadow_sums(conn: &Connection) -> Result<Vec<ShadowSum>> {
 }
 
 fn sum_from_row(row: &Row<'_>) -> sql::Result<ShadowSum> {
-    Ok(ShadowSum {
+    Ok(columns! { row => ShadowSum {
+        changes, reviews, reviewed, rejected, fixes, pushes, posts, tokens, cost_micros, run_ms,
+        not_estimated,
         project_id: Some(row.get("project_id")?),
-        changes: row.get("changes")?,
-        reviews: row.get("reviews")?,
-        reviewed: row.get("reviewed")?,
-        rejected: row.get("rejected")?,
-        fixes: row.get("fixes")?,
-        pushes: row.get("pushes")?,
-        posts: row.get("posts")?,
-        tokens: row.get("tokens")?,
-        cost_micros: row.get("cost_micros")?,
-        run_ms: row.get("run_ms")?,
-        not_estimated: row.get("not_estimated")?,
-    })
+    } })
 }
 
 fn from_row(row: &Row<'_>) -> sql::Result<Shadowed> {
-    Ok(Shadowed {
-        item_id: row.get("item_id")?,
-        change_id: row.get("change_id")?,
-        agent: row.get("agent")?,
-        model: row.get("model")?,
-        worktree: row.get("worktree")?,
-        prompt: row.get("prompt")?,
-        prompt_bytes: row.get("prompt_bytes")?,
-        trouble: row.get("trouble")?,
-        estimate: Estimate {
-            tokens: row.get("tokens")?,
-            cost_micros: row.get("cost_micros")?,
-            run_ms: row.get("run_ms")?,
-            basis: row.get("basis")?,
-        },
-    })
+    Ok(columns! { row => Shadowed {
+        item_id, change_id, agent, model, worktree, prompt, prompt_bytes, trouble,
+        estimate: columns! { row => Estimate { tokens, cost_micros, run_ms, basis } },
+    } })
 }

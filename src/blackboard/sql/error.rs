@@ -1,4 +1,4 @@
-//! Errors of the database, and how far each of them reaches.
+//! Database errors, and the scope of each.
 
 use rusqlite::ErrorCode;
 
@@ -8,7 +8,7 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// A value that the schema let through and that is not one of its type.
+    /// A value that the schema let through and that is not valid for its type.
     #[error("column {column}: {problem}")]
     Unreadable {
         column: String,
@@ -22,16 +22,16 @@ pub(crate) enum Error {
     Sqlite(#[from] rusqlite::Error),
 }
 
-/// How far an error reaches.
+/// Scope of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     /// No space is left on the disk.
     Full,
     /// Another connection holds the lock.
     Busy,
-    /// Of the row or the value that was read or written.
+    /// Concerns the row or the value that was read or written.
     Row,
-    /// Of the database itself: whatever is tried next meets it too.
+    /// Concerns the database itself: any further attempt meets it too.
     Everywhere,
 }
 
@@ -43,8 +43,8 @@ impl Error {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Class::Full,
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Class::Busy,
-            // Without a code it is rusqlite's own: a value of a row that can't be read. The last is SQLite's plain
-            // "error": JSON that is none, a number that is too large.
+            // An error without a code comes from rusqlite: a value in a row that cannot be read.
+            // The last one is SQLite's generic "error": invalid JSON, a number that is too large.
             None
             | Some(
                 ErrorCode::ConstraintViolation
@@ -56,7 +56,7 @@ impl Error {
         }
     }
 
-    /// The code of SQLite, for `connection` alone.
+    /// Returns the SQLite error code, for use in `connection` only.
     pub(in crate::blackboard) fn sqlite_code(&self) -> Option<rusqlite::ffi::Error> {
         match self {
             Self::Sqlite(error) => error.sqlite_error().copied(),

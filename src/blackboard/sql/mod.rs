@@ -1,5 +1,5 @@
-//! The way to the database: connection, statements with named parameters, rows, transactions. The only place, with
-//! `connection`, that knows which database it is; it knows no table.
+//! Database access: connection, statements with named parameters, rows, transactions. Only this
+//! module and `connection` know which database is used; it knows no table.
 
 mod error;
 #[cfg(feature = "failpoints")]
@@ -13,15 +13,48 @@ pub(crate) use value::{Json, Lossy, Params, Row, ToSql};
 
 use crate::blackboard::Result as BoardResult;
 
-/// Named parameters of a statement: `params! { ":id": id, ":now": now }`.
+/// Named parameters of a statement: `params! { now, id: run.run_id; item.{ epoch, title } }` are
+/// `:now`, `:id`, `:epoch` and `:title`.
+///
+/// A name without a value stands for the local variable or field of that name.
 macro_rules! params {
-    ($($name:literal: $value:expr),* $(,)?) => {
-        &[$(($name, &$value as &dyn $crate::blackboard::sql::ToSql)),*]
+    ($($name:ident $(: $value:expr)?),* $(,)? $(; $owner:ident.{ $($field:ident),* $(,)? })*) => {
+        &[
+            $((
+                concat!(":", stringify!($name)),
+                $crate::blackboard::sql::params!(@value $name $(, $value)?),
+            ),)*
+            $($((
+                concat!(":", stringify!($field)),
+                $crate::blackboard::sql::params!(@value $owner, $owner.$field),
+            ),)*)*
+        ]
     };
+    ($owner:ident.{ $($field:ident),* $(,)? } $($more:tt)*) => {
+        $crate::blackboard::sql::params! { ; $owner.{ $($field),* } $($more)* }
+    };
+    (@value $name:ident) => { &$name as &dyn $crate::blackboard::sql::ToSql };
+    (@value $name:ident, $value:expr) => { &$value as &dyn $crate::blackboard::sql::ToSql };
 }
 pub(crate) use params;
 
-/// A connection to the blackboard. Texts of statements are constants: nothing is ever formatted into one.
+/// Builds a struct from a row: `columns! { row => Run { run_id, epoch, rest: row.get(0)? } }`. A
+/// name without a value stands for both the field and its column.
+macro_rules! columns {
+    ($row:ident => $type:ident {
+        $($field:ident $(: $value:expr)?),* $(,)? $(; ..$rest:expr)?
+    }) => {
+        $type {
+            $($field: $crate::blackboard::sql::columns!(@value $row $field $(, $value)?),)*
+            $(..$rest)?
+        }
+    };
+    (@value $row:ident $field:ident) => { $row.get(stringify!($field))? };
+    (@value $row:ident $field:ident, $value:expr) => { $value };
+}
+pub(crate) use columns;
+
+/// Connection to the blackboard. Statement texts are constants: nothing is ever formatted into one.
 #[derive(Debug)]
 pub(crate) struct Connection {
     sqlite: rusqlite::Connection,
@@ -32,17 +65,17 @@ impl Connection {
         Self { sqlite }
     }
 
-    /// The connection of SQLite itself, for `connection` alone: pragmas, limits, copies.
+    /// Returns the SQLite connection, for use in `connection` only: pragmas, limits, copies.
     pub(in crate::blackboard) fn sqlite(&self) -> &rusqlite::Connection {
         &self.sqlite
     }
 
-    /// The same for a copy that is written into it.
+    /// Like [`Self::sqlite`], for copying into this connection.
     pub(in crate::blackboard) fn sqlite_mut(&mut self) -> &mut rusqlite::Connection {
         &mut self.sqlite
     }
 
-    /// All rows of a query.
+    /// Returns all rows of a query.
     pub(crate) fn all<T>(
         &self,
         sql: &'static str,
@@ -57,7 +90,7 @@ impl Connection {
         Ok(all)
     }
 
-    /// The first row of a query, which must have one.
+    /// Returns the first row of a query, which must have one.
     pub(crate) fn one<T>(
         &self,
         sql: &'static str,
@@ -68,7 +101,7 @@ impl Connection {
         Ok(found.ok_or(Error::NoRow)?)
     }
 
-    /// The first row of a query, if it has one.
+    /// Returns the first row of a query, if it has one.
     pub(crate) fn optional<T>(
         &self,
         sql: &'static str,
@@ -96,22 +129,22 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether a query has a row.
+    /// True if a query returns a row.
     pub(crate) fn exists(&self, sql: &'static str, params: Params<'_>) -> BoardResult<bool> {
         Ok(self.optional(sql, params, |_| Ok(()))?.is_some())
     }
 
-    /// Runs a statement without rows and returns how many it changed.
+    /// Runs a statement that returns no rows, and returns the number of rows it changed.
     pub(crate) fn execute(&self, sql: &'static str, params: Params<'_>) -> BoardResult<usize> {
         Ok(self.prepare(sql, params)?.raw_execute()?)
     }
 
-    /// Runs a statement without rows, however many it changes.
+    /// Runs a statement that returns no rows, however many it changes.
     pub(crate) fn run(&self, sql: &'static str, params: Params<'_>) -> BoardResult<()> {
         self.execute(sql, params).map(drop)
     }
 
-    /// Inserts one row and returns the number that the database gave it.
+    /// Inserts one row and returns the id assigned by the database.
     pub(crate) fn insert(&self, sql: &'static str, params: Params<'_>) -> BoardResult<i64> {
         self.execute(sql, params)?;
         Ok(self.sqlite.last_insert_rowid())

@@ -1,12 +1,13 @@
-//! A switch for tests: everything that is written for people to read becomes random words, so that a decision by the
-//! wording of a text shows.
+//! Switch for tests: all text for people is stored as random words, so that a decision that depends
+//! on wording becomes visible.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use super::value::Param;
 use crate::failpoint;
 
-/// Names of the parameters that hold sentences. No code and no id is bound to one of these names.
+/// Names of the parameters that contain sentences. No code and no id is bound to any of these
+/// names.
 const NAMES: &[&str] = &[
     ":basis",
     ":decision",
@@ -18,7 +19,7 @@ const NAMES: &[&str] = &[
     ":trust_reason",
 ];
 
-/// The value to bind: random words in place of a sentence that is written, else the value itself.
+/// Returns the value to bind: random words in place of a sentence, otherwise the value itself.
 pub(super) fn scrambled<'a>(sql: &str, name: &str, value: Param<'a>) -> Param<'a> {
     match value {
         Param::Text(text)
@@ -38,14 +39,14 @@ fn is_write(sql: &str) -> bool {
     ["INSERT", "UPDATE"].contains(&verb)
 }
 
-/// Three words of letters, never the same twice.
+/// Returns three words of letters, never the same twice.
 fn random_words() -> String {
     let words: Vec<String> = (0..3).map(|_| random_word()).collect();
     words.join(" ")
 }
 
 fn random_word() -> String {
-    // Every `RandomState` has keys of its own.
+    // Every `RandomState` has its own keys.
     let random = RandomState::new().build_hasher().finish();
     random
         .to_le_bytes()

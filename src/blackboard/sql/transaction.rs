@@ -1,4 +1,5 @@
-//! Transactions and savepoints: what is not committed is undone when the guard is dropped.
+//! Transactions and savepoints: writes that are not committed are rolled back when the guard is
+//! dropped.
 
 use std::ops::Deref;
 
@@ -10,16 +11,16 @@ use crate::blackboard::Result;
 pub(crate) enum Begin {
     /// One consistent view.
     Read,
-    /// Takes the write lock at once.
+    /// Takes the write lock immediately.
     Write,
 }
 
-/// A transaction.
+/// Open transaction.
 pub(crate) struct Tx<'c> {
     conn: &'c Connection,
 }
 
-/// A part of a transaction that can be undone by itself.
+/// Part of a transaction that can be rolled back separately.
 pub(crate) struct Savepoint<'c> {
     conn: &'c Connection,
     is_open: bool,
@@ -42,8 +43,8 @@ impl Connection {
         })
     }
 
-    /// Whether a transaction is open. Some errors (a full disk is one) make SQLite roll back everything, not only the
-    /// statement.
+    /// True if a transaction is open. Some errors (a full disk, for example) make SQLite roll back
+    /// everything, not only the statement.
     pub(crate) fn is_in_transaction(&self) -> bool {
         !self.sqlite.is_autocommit()
     }
@@ -85,7 +86,7 @@ impl Savepoint<'_> {
 
 impl Drop for Tx<'_> {
     fn drop(&mut self) {
-        // Nothing of it is kept either way: the next transaction meets what is wrong.
+        // Nothing of it is kept either way, and the next transaction meets the same error.
         drop(self.undo());
     }
 }
@@ -93,7 +94,7 @@ impl Drop for Tx<'_> {
 impl Drop for Savepoint<'_> {
     fn drop(&mut self) {
         if self.is_open && self.conn.is_in_transaction() {
-            // The error that led here ends the transaction around it.
+            // The error that led here ends the surrounding transaction.
             drop(self.undo());
         }
     }

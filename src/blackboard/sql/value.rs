@@ -1,4 +1,4 @@
-//! Values as the database stores them: an id, a word of a closed set and a moment are text, and so is JSON.
+//! Values as the database stores them: ids, words of a closed set, times and JSON are text.
 
 use std::borrow::Cow;
 
@@ -10,27 +10,27 @@ use super::{Error, Result};
 use crate::clock::Time;
 use crate::closed_enum::{FromText, Text};
 
-/// Parameters by name.
+/// Named parameters.
 pub(crate) type Params<'a> = &'a [(&'a str, &'a dyn ToSql)];
 
-/// A value that can be a parameter.
+/// Value that can be a parameter.
 pub(crate) trait ToSql {
     fn to_sql(&self) -> Result<Param<'_>>;
 }
 
-/// A value that can be read from a column.
+/// Value that can be read from a column.
 pub(crate) trait FromSql: Sized {
     fn from_sql(value: Value<'_>) -> std::result::Result<Self, Unfit>;
 }
 
-/// A value on its way into the database.
+/// Value to write to the database.
 pub(crate) enum Param<'a> {
     Null,
     Integer(i64),
     Text(Cow<'a, str>),
 }
 
-/// A value on its way out of the database.
+/// Value read from the database.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
     Null,
@@ -39,18 +39,18 @@ pub(crate) enum Value<'a> {
     Text(&'a [u8]),
 }
 
-/// The reason why a value is not one of the type that is asked for.
+/// Reason why a value is not valid for the requested type.
 pub(crate) type Unfit = Box<dyn std::error::Error + Send + Sync>;
 
 /// JSON of one of our own types.
 #[derive(Debug)]
 pub(crate) struct Json<T>(pub(crate) T);
 
-/// Text of somebody else's, whatever its bytes.
+/// Text from another program, with any bytes.
 #[derive(Debug)]
 pub(crate) struct Lossy(pub(crate) String);
 
-/// A row of a result; columns by name, or by number where the query gives them none.
+/// Row of a result. Columns are read by name, or by number if the query gives them none.
 pub(crate) struct Row<'a> {
     sqlite: &'a rusqlite::Row<'a>,
 }
@@ -74,7 +74,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The name or the number of a column.
+/// Name or number of a column.
 pub(crate) trait Column: rusqlite::RowIndex + ToString + Copy {}
 
 impl Column for &str {}
@@ -160,7 +160,7 @@ impl<T: Text> ToSql for T {
     }
 }
 
-/// Ids and closed sets: a text that is not in the set is an error that names the set.
+/// Ids and closed sets: a text outside the set is an error that names the set.
 impl<T: FromText> FromSql for T {
     fn from_sql(value: Value<'_>) -> std::result::Result<Self, Unfit> {
         Ok(Self::from_text(value.text()?)?)

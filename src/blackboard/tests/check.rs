@@ -1,11 +1,11 @@
-//! `check` names what is wrong, and nothing else.
+//! Tests that `check` reports exactly what is wrong.
 
 use crate::blackboard::conformance::story::Story;
 use crate::blackboard::connection::open;
 use crate::blackboard::{self as bb, Conn};
 use crate::clock::Time;
 
-/// Whatever is forbidden is allowed.
+/// Opens the blackboard without its constraints.
 fn lawless(story: &Story) -> Conn {
     let conn = open::writer(&story.engine.path(), Time::from_millis(0)).unwrap();
     conn.execute_batch(
@@ -28,7 +28,7 @@ fn found_after(story: &mut Story, sql: &str) -> Vec<String> {
         .collect()
 }
 
-/// c1 is being refined: w1 reviewed it, w2 is claimed with run r2 and rejection j1.
+/// Creates c1 in refining: w1 reviewed it, w2 is claimed with run r2 and rejection j1.
 fn refining() -> Story {
     let mut story = Story::begin();
     story.change_with_fix();
@@ -37,14 +37,14 @@ fn refining() -> Story {
     story
 }
 
-/// c1 waits for a person: j1 was fixed by w2, j2 is escalated.
+/// Creates c1 waiting for a person: j1 was fixed by w2, j2 is escalated.
 fn escalated() -> Story {
     let mut story = Story::begin();
     story.change_at_its_bound();
     story
 }
 
-/// c1 waits for its review w1.
+/// Creates c1 waiting for its review w1.
 fn waiting() -> Story {
     let mut story = Story::begin();
     story.change();

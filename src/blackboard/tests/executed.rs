@@ -1,14 +1,14 @@
-//! The statements that a process executed: written into a file where its parent asks for it.
+//! Records the statements that a process executes in a file, if its parent requests it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::sync::{LazyLock, Mutex};
 
-/// Names the file.
+/// Variable with the name of the file.
 pub(super) const VARIABLE: &str = "REMAND_TEST_EXECUTED";
 
-/// Ends each statement in the file.
+/// Terminator of each statement in the file.
 pub(super) const END: char = '\0';
 
 static WRITTEN: LazyLock<Option<Mutex<Written>>> = LazyLock::new(|| {
@@ -26,7 +26,7 @@ struct Written {
 
 pub(in crate::blackboard) fn note(sql: &'static str) {
     let Some(written) = &*WRITTEN else { return };
-    // A case that panics elsewhere takes nothing from the others.
+    // A case that panics elsewhere does not affect the others.
     let mut written = written.lock().unwrap_or_else(|error| error.into_inner());
     if written.known.insert(sql) {
         write!(written.file, "{sql}{END}").unwrap();

@@ -1,4 +1,4 @@
-//! The dump of a blackboard of version 1, which must open for ever.
+//! Tests with the dump of a version 1 blackboard, which must open forever.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use crate::finding::Verdict;
 
 const FIXTURE: &str = include_str!("../../../tests/fixtures/blackboard-v1.sql");
 
-/// The fixture is never changed: a migration adds whatever `schema.sql` has and version 1 had not.
+/// The fixture is never changed: a migration adds whatever `schema.sql` has and version 1 did not.
 #[test]
 fn the_fixture_migrates_to_the_schema_of_a_new_blackboard() {
     let folder = tempfile::tempdir().unwrap();
@@ -52,7 +52,7 @@ fn the_commands_of_an_old_decision_are_taken_out_of_its_sentence() {
         let mut old = loaded(&path, FIXTURE);
         old.execute(
             "UPDATE changes SET decision = :decision WHERE change_id = 'c1'",
-            params! { ":decision": decision },
+            params! { decision },
         )
         .unwrap();
         migrate::to_newest(&path, &mut old, Time::from_millis(0)).unwrap();
@@ -78,7 +78,8 @@ fn the_fixture_can_be_made_again() {
     );
 }
 
-/// Two changes: one used up its fixes and waits for a person, one was fixed once and approved.
+/// Creates two changes: one has used up its fixes and waits for a person, one was fixed once and
+/// approved.
 fn the_story() -> Story {
     let mut story = Story::begin();
     let escalated = story.change_at_its_bound();
@@ -110,7 +111,7 @@ fn loaded(path: &std::path::Path, sql: &str) -> Conn {
     conn
 }
 
-/// Kind and name with the text of each thing in the schema, white space and comments aside.
+/// Returns type, name and SQL of each object in the schema, ignoring white space and comments.
 fn schema(conn: &Conn) -> Vec<(String, String)> {
     conn.all(
         "SELECT type || ' ' || name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY 1",
@@ -125,12 +126,13 @@ fn normal(sql: &str) -> String {
         .lines()
         .map(|line| line.split_once("--").map_or(line, |(code, _)| code));
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
-    // A table that a migration made under another name has its name in quotes.
+    // A table that a migration created under another name has its name in quotes.
     let words = words.join(" ").replace('"', "");
     words.replace(" ,", ",").replace(" )", ")")
 }
 
-/// As the shell's `.dump`: tables and rows, then what must not stand in the rows' way.
+/// Dumps the database like the shell's `.dump`: tables and rows first, then everything that would
+/// interfere with inserting rows.
 fn dump(conn: &Conn) -> String {
     let mut text = String::from("PRAGMA foreign_keys=OFF;\nBEGIN TRANSACTION;\n");
     for pragma in ["application_id", "user_version"] {

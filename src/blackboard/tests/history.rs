@@ -1,4 +1,5 @@
-//! A blackboard with a past, by SQL, since the room's functions would take minutes.
+//! Blackboard with a long history, created with SQL, since the module's functions would take
+//! minutes.
 
 use std::path::PathBuf;
 
@@ -17,7 +18,8 @@ pub(super) fn now() -> Time {
 }
 
 impl Past {
-    /// `n` finished changes, each with an item, a run, a review, a finding, a rejection and four events.
+    /// Creates `n` finished changes, each with an item, a run, a review, a finding, a rejection and
+    /// four events.
     pub(super) fn of(n: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path: PathBuf = folder.path().join("blackboard.db");
@@ -57,7 +59,8 @@ impl Past {
         }
     }
 
-    /// `n` live changes with a review each, which is as `columns` (status, not_before, priority and the like) say.
+    /// Adds `n` live changes with one review each. `columns` and `values` set its status,
+    /// not_before, priority and so on.
     pub(super) fn with_reviews(self, n: usize, columns: &str, values: &str) -> Self {
         self.conn
             .execute_batch(&format!(
@@ -76,7 +79,7 @@ impl Past {
         self
     }
 
-    /// One change, young and ready, whose review can be claimed.
+    /// Adds one new change whose review can be claimed.
     pub(super) fn with_one_ready(self) -> Self {
         let change = bb::insert_change(&self.conn, &new_change(1), now()).unwrap();
         bb::insert_item(

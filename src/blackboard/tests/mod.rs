@@ -1,4 +1,5 @@
-//! What SQLite alone must do: the words of the schema, plans, broken files, power that goes off.
+//! Tests that are specific to SQLite: the words in the schema, query plans, broken files, power
+//! cuts.
 
 mod check;
 pub(in crate::blackboard) mod executed;

@@ -1,4 +1,5 @@
-//! No query of the room walks through what only grows: by its plan, and by counting what SQLite does.
+//! No query of the module scans data that grows forever. Checked by query plan, and by counting
+//! SQLite's steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ const SMALL: &[&str] = &[
     "sweeps",
 ];
 
-/// Indexes of what is open now, whatever the past: to walk through one is to walk through the work at hand.
+/// Indexes of open work, whatever the history: scanning one means scanning only the present work.
 const OPEN: &[&str] = &[
     "changes_attached",
     "changes_held",
@@ -48,7 +49,8 @@ const OPEN: &[&str] = &[
     "runs_one_open_per_worktree",
 ];
 
-/// What a person asks for now and then, and may take a moment; file, and a part of the text.
+/// Queries that a person runs occasionally, and that may take a moment: file, and a part of the
+/// text.
 const BY_HAND: &[(&str, &str)] = &[
     ("changes.rs", "WHERE change_id = :text OR branch = :text"),
     ("items.rs", ":status IS NULL OR status = :status"),
@@ -59,9 +61,14 @@ const BY_HAND: &[(&str, &str)] = &[
     ("board_view.rs", "SELECT * FROM changes ORDER BY"),
     // Counted, and not read.
     ("board_view.rs", "SELECT state, count(*) FROM changes"),
+    (
+        "projects.rs",
+        "SELECT state, count(*) AS number FROM changes",
+    ),
+    ("events.rs", "FROM events WHERE timestamp < :moment"),
     ("board_view.rs", "SELECT status, count(*) FROM work_items"),
     ("stops.rs", "UPDATE changes SET stopped = NOT stopped"),
-    // Of a copy that nobody waits for.
+    // Run on a copy that nobody waits for.
     ("backup.rs", "SELECT count(*) FROM events"),
     (
         "prune.rs",
@@ -74,15 +81,15 @@ const BY_HAND: &[(&str, &str)] = &[
     ("shadow_runs.rs", "SELECT p.project_id,"),
     ("spend.rs", "SELECT r.change_id, c.project_id"),
     ("shadow_runs.rs", "UPDATE changes SET shadow = NOT shadow"),
-    // From the newest back, and no further than its limit.
+    // From the newest backwards, and no further than the limit.
     (
         "lookup.rs",
         "SELECT * FROM events ORDER BY id DESC LIMIT :limit",
     ),
 ];
 
-/// SQLite plans to look for rows that wait for this one, and does so only while a key is broken: the steps below
-/// show that it does not.
+/// SQLite plans to search for rows that wait for this one, but does so only while a key is
+/// violated. The steps below show that it does not.
 const GUARDED: (&str, &str) = ("reviews.rs", "INSERT INTO reviews");
 
 #[test]
@@ -122,7 +129,7 @@ fn no_query_walks_through_the_past() {
                 }
             }
         }
-        // A person may have run this; it changes what the planner believes.
+        // A person may have run this; it changes the statistics of the planner.
         past.conn.execute_batch("ANALYZE").unwrap();
     }
     assert!(walks.is_empty(), "{}", walks.join("\n"));
@@ -133,7 +140,7 @@ fn walks_through_the_past(step: &str) -> bool {
         return step.contains("AUTOMATIC");
     };
     let what = scan.split_whitespace().next().unwrap_or_default();
-    // A result of our own, walked through once; what it is made from has its own line.
+    // An intermediate result, scanned once; the tables behind it have their own line.
     let of_ours = what.starts_with('(') || what == "CONSTANT" || what.starts_with("json_");
     let open = scan
         .split_once("INDEX ")
@@ -147,16 +154,17 @@ fn plan(conn: &Conn, sql: &str) -> Vec<String> {
         .unwrap_or_else(|error| panic!("{error}\n{sql}"))
 }
 
-/// `check` looks at everything, and a migration too.
+/// Returns the queries of the module, except those of `check` and of migrations, which examine
+/// everything.
 fn queries_of_the_room() -> Vec<(String, String)> {
     let mut queries = statements_of_the_room();
     queries.retain(|(file, _)| !["invariants.rs", "migrate.rs"].contains(&file.as_str()));
     queries
 }
 
-/// What SQLite does for one call, in steps of its machine; nothing of it is kept.
+/// Counts the steps of SQLite's virtual machine for one call. Nothing is committed.
 fn steps(past: &mut Past, call: impl Fn(&Conn)) -> usize {
-    // Once before, so that what is prepared on first use is prepared.
+    // The first round prepares the statements.
     let mut counted = 0;
     for _ in 0..2 {
         let count = Arc::new(AtomicUsize::new(0));
@@ -187,7 +195,7 @@ fn steps(past: &mut Past, call: impl Fn(&Conn)) -> usize {
 
 type Call = fn(&Conn);
 
-/// The calls of a tick, of a claim, and of a look.
+/// Calls of a tick, of a claim, and of a view.
 const CALLS: &[(&str, Call)] = &[
     ("any_since", |conn| {
         let cursor = bb::cursor(conn, "review_feedback").unwrap();

@@ -1,4 +1,4 @@
-//! The power goes off: whatever was on the disk at that moment opens, and is a state that was committed.
+//! Power cuts: whatever was on the disk at that moment opens, and is a committed state.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use crate::blackboard::{self as bb, Conn};
 use crate::clock::Time;
 use crate::finding::Verdict;
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers that are the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -22,7 +22,7 @@ impl Dice {
     }
 }
 
-/// A change through two fixes to its end, whichever that is.
+/// Takes a change through two fixes to its end, whichever that is.
 fn live_a_life(story: &mut Story, n: usize) {
     let change = story.change_with_fix();
     story.fix();
@@ -47,7 +47,7 @@ fn live_a_life(story: &mut Story, n: usize) {
     story.beat();
 }
 
-/// What lies there after the power came back.
+/// Opens what is left after the power cut.
 fn opened(path: &Path) -> Conn {
     let conn = open::writer(path, Time::from_millis(0)).unwrap();
     assert_eq!(bb::check(&conn).unwrap(), []);
@@ -75,7 +75,7 @@ fn a_copy_at_any_moment_is_a_state_that_was_committed() {
         scope.spawn(|| {
             let mut lives = 0;
             while copies.load(Ordering::SeqCst) < 50 {
-                // Not far ahead, or the copies grow and grow.
+                // Not far ahead, or the copies would grow indefinitely.
                 if lives <= copies.load(Ordering::SeqCst) {
                     live_a_life(&mut story, lives);
                     lives += 1;
@@ -86,8 +86,8 @@ fn a_copy_at_any_moment_is_a_state_that_was_committed() {
         for _ in 0..50 {
             let copy = tempfile::tempdir().unwrap();
             let to = copy.path().join("blackboard.db");
-            // A look that is under way keeps the log from being begun anew, so that the file and then the log are
-            // what a disk could have held at one moment.
+            // An open read keeps the log from being restarted, so that the file and then the log
+            // are what a disk could have held at one moment.
             let keeper = open::reader(&path).unwrap();
             keeper
                 .execute_batch("BEGIN; SELECT count(*) FROM counters")

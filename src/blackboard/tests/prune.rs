@@ -1,4 +1,4 @@
-//! What prune has to know of the schema, and what it costs.
+//! Tests of what prune has to know about the schema, and of its cost.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::blackboard::conformance::engine::image;
 use crate::blackboard::{self as bb, prune::OWNED};
 use crate::change::ChangeId;
 
-/// A new table that refers to a change, or to something of one, must be pruned with it.
+/// A new table that refers to a change, or to an object of one, must be pruned with it.
 #[test]
 fn every_table_with_rows_of_a_change_is_pruned() {
     let past = Past::of(1);
@@ -41,7 +41,7 @@ fn every_table_with_rows_of_a_change_is_pruned() {
                 "{table} refers to {parent}: src/blackboard/prune.rs must know it"
             );
             let at = |name: &str| order.iter().position(|other| *other == name);
-            // A pull request only lets go of its change.
+            // A pull request is kept and only loses its change.
             assert!(
                 table == "pulls" || at(table) < at(parent),
                 "{table} goes before {parent}, which it refers to"

@@ -1,4 +1,4 @@
-//! What is given as a blackboard and is none: a clear word, and the file as it was.
+//! Files that are not a blackboard get a clear error, and are left unchanged.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ fn a_read_only_file_is_refused() {
     drop(SyncDb::open(&path, Time::from_millis(0)).unwrap());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
     if std::fs::OpenOptions::new().write(true).open(&path).is_ok() {
-        return; // for root nothing is read-only
+        return; // nothing is read-only for root
     }
     assert!(refused(&path).to_string().contains("read-only"));
 }

@@ -1,4 +1,4 @@
-//! The statements of the room, as its files have them.
+//! Collects the statements in the source files of the module.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,10 +6,11 @@ use std::path::Path;
 use super::executed;
 use crate::blackboard::from_row::select_rejections;
 
-/// First words of what counts as a statement. Pragmas, VACUUM and savepoints are SQLite's own, in `connection` and `sql`.
+/// First words of a statement. Pragmas, VACUUM and savepoints are specific to SQLite and belong to
+/// `connection` and `sql`.
 const VERBS: &[&str] = &["SELECT ", "UPDATE ", "INSERT ", "DELETE "];
 
-/// Statements that the suite can't execute; file, a part of the text, the reason.
+/// Statements that the suite cannot execute: file, a part of the text, the reason.
 const NOT_EXECUTED: &[(&str, &str, &str)] = &[(
     "backup.rs",
     "SELECT count(*) FROM events",
@@ -61,7 +62,8 @@ fn the_suite_executes_every_statement() {
     );
 }
 
-/// Every literal in the room's files that is a statement, with its file. Tests are left out.
+/// Returns every literal in the module's files that is a statement, with its file. Tests are
+/// excluded.
 pub(super) fn statements_of_the_room() -> Vec<(String, String)> {
     let room = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/blackboard");
     let mut statements = Vec::new();
@@ -91,7 +93,7 @@ fn literals(code: &str) -> Vec<String> {
             if before.ends_with("select_rejections!(") {
                 return Some([select_rejections!(""), text].concat());
             }
-            // The beginning of a statement, which is whole where it is used.
+            // Start of a statement, which is complete where it is used.
             let is_part = before.trim_end().ends_with("concat!(");
             let is_statement = VERBS.iter().any(|verb| text.starts_with(verb)) && !is_part;
             is_statement.then(|| text.to_owned())

@@ -1,4 +1,4 @@
-//! Words that are stored: the enum and `schema.sql` list the same ones.
+//! Tests that the stored words are the same in the enums and in `schema.sql`.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::work::{Ended, GateResult, Priority, RejectionState, Source, Status};
 
 const SCHEMA: &str = include_str!("../../../schema.sql");
 
-/// The list that follows `before` inside the statement that begins with `statement`.
+/// Returns the list that follows `before` in the statement that starts with `statement`.
 fn listed(statement: &str, before: &str) -> BTreeSet<String> {
     let from = SCHEMA
         .split_once(statement)
@@ -120,7 +120,7 @@ fn the_board_for_people_has_the_columns_of_the_program() {
                          escalated_from, max_fix_cycles, max_total_fixes, max_run_ms, created_at, updated_at)
                      VALUES ('c1', 'shop', '', '', '', '', '', '', :state, iif(:state = 'escalated', 'queued', NULL), 1, 1, 1,
                          '2026-11-16T08:00:00.000Z', '2026-11-16T08:00:00.000Z')",
-                    params! { ":state": state },
+                    params! { state },
                 )?;
                 conn.one("SELECT board_column FROM board", &[], |row| row.get(0))
             })

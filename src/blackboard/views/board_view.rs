@@ -1,37 +1,36 @@
-//! What people look at: the board and the evaluators' rows.
+//! Views for people: the board and the state of evaluators.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::blackboard::Result;
-use crate::blackboard::from_row;
-use crate::blackboard::sql::{self, Connection, Row, params};
+use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::{Result, from_row};
 use crate::change::{Change, State};
 use crate::clock::Time;
 use crate::work::{Item, Run, Source, Status};
 
-/// A change with what is under way for it.
+/// Change with its current work.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct BoardRow {
     #[serde(flatten)]
     pub(crate) change: Change,
     pub(crate) column: &'static str,
-    /// What runs or waits for it, if anything does.
+    /// Item that is running or waiting, if any.
     pub(crate) open_item: Option<Item>,
-    /// The run under way, or the last one.
+    /// Current run, or the last one.
     pub(crate) last_run: Option<Run>,
     pub(crate) pending_rejections: i64,
 }
 
-/// Which changes to show.
+/// Selection of changes to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
     Live,
     All,
 }
 
-/// The board: what needs a person first, then what moved last.
+/// Returns the board: changes that need a person first, then by last update.
 pub(crate) fn board(conn: &Connection, show: Show, limit: i64) -> Result<Vec<BoardRow>> {
     let sql = match show {
         Show::Live => {
@@ -42,7 +41,7 @@ pub(crate) fn board(conn: &Connection, show: Show, limit: i64) -> Result<Vec<Boa
             "SELECT * FROM changes ORDER BY state <> 'escalated', length(change_id), change_id LIMIT :limit"
         }
     };
-    let changes: Vec<Change> = conn.all(sql, params! { ":limit": limit }, from_row::change)?;
+    let changes: Vec<Change> = conn.all(sql, params! { limit }, from_row::change)?;
     changes
         .into_iter()
         .map(|change| board_row(conn, change))
@@ -51,7 +50,7 @@ pub(crate) fn board(conn: &Connection, show: Show, limit: i64) -> Result<Vec<Boa
 
 pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
     let items = crate::blackboard::items_of(conn, &change.change_id)?;
-    // What is for a person does not hide what runs.
+    // An item for a person does not hide a running one.
     let is_run = |item: &&Item| matches!(item.source, Source::CodeReview | Source::ReviewFix);
     let open: Vec<&Item> = items.iter().filter(|item| item.status.is_open()).collect();
     let open_item = open
@@ -68,7 +67,7 @@ pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
     };
     let pending_rejections = conn.one(
         "SELECT count(*) FROM rejections WHERE change_id = :id AND state = 'pending'",
-        params! { ":id": change.change_id },
+        params! { id: change.change_id },
         |row| row.get(0),
     )?;
     Ok(BoardRow {
@@ -80,14 +79,15 @@ pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
     })
 }
 
-/// How much there is of everything, counted and not read: a past of thousands of changes is no reason to wait.
+/// Counts of everything, without reading the rows: a history of thousands of changes must not cause
+/// a delay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// How many changes are in each column of the board.
+    /// Number of changes in each column of the board.
     pub(crate) columns: BTreeMap<&'static str, usize>,
-    /// How many items are open, by status.
+    /// Number of open items, by status.
     pub(crate) items: BTreeMap<Status, usize>,
-    /// The changes that wait for a person.
+    /// Changes that are waiting for a person.
     pub(crate) needs_you: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ fn number(row: &Row<'_>) -> sql::Result<usize> {
     Ok(usize::try_from(row.get::<i64>(1)?).unwrap_or(0))
 }
 
-/// How far an evaluator is.
+/// Progress of an evaluator.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct EvaluatorRow {
     pub(crate) name: String,
@@ -134,11 +134,6 @@ pub(crate) struct EvaluatorRow {
 
 pub(crate) fn evaluator_rows(conn: &Connection) -> Result<Vec<EvaluatorRow>> {
     conn.all("SELECT * FROM evaluators ORDER BY name", &[], |row| {
-        Ok(EvaluatorRow {
-            name: row.get("name")?,
-            cursor: row.get("cursor")?,
-            last_run: row.get("last_run")?,
-            next_run: row.get("next_run")?,
-        })
+        Ok(columns! { row => EvaluatorRow { name, cursor, last_run, next_run } })
     })
 }

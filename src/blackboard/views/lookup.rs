@@ -1,12 +1,8 @@
-//! Finding one row by what a person typed, and pages of events: what the commands that look need.
+//! Finds a row by what a person typed, and returns pages of events, for read-only commands.
 
-use crate::blackboard::BoardError;
-use crate::blackboard::OpenFinding;
-use crate::blackboard::PastReview;
-use crate::blackboard::Result;
-use crate::blackboard::from_row;
 use crate::blackboard::reviews::{finding_row, review_row};
 use crate::blackboard::sql::{self, Connection, Row, params};
+use crate::blackboard::{BoardError, OpenFinding, PastReview, Result, from_row};
 use crate::change::ChangeId;
 use crate::event::Event;
 use crate::finding::{FindingId, ReviewId};
@@ -15,7 +11,7 @@ use crate::work::{Rejection, RejectionId, RunId};
 pub(crate) fn review(conn: &Connection, id: &ReviewId) -> Result<(ChangeId, PastReview)> {
     conn.optional(
         "SELECT * FROM reviews WHERE review_id = :id",
-        params! { ":id": id },
+        params! { id },
         |row| Ok((change_of(row)?, review_row(row)?)),
     )?
     .ok_or_else(|| BoardError::not_found("review", id))
@@ -24,7 +20,7 @@ pub(crate) fn review(conn: &Connection, id: &ReviewId) -> Result<(ChangeId, Past
 pub(crate) fn finding(conn: &Connection, id: &FindingId) -> Result<(ChangeId, OpenFinding)> {
     conn.optional(
         "SELECT * FROM findings WHERE finding_id = :id",
-        params! { ":id": id },
+        params! { id },
         |row| Ok((change_of(row)?, finding_row(row)?)),
     )?
     .ok_or_else(|| BoardError::not_found("finding", id))
@@ -33,42 +29,42 @@ pub(crate) fn finding(conn: &Connection, id: &FindingId) -> Result<(ChangeId, Op
 pub(crate) fn rejection(conn: &Connection, id: &RejectionId) -> Result<Rejection> {
     conn.optional(
         from_row::select_rejections!("WHERE j.rejection_id = :id"),
-        params! { ":id": id },
+        params! { id },
         from_row::rejection,
     )?
     .ok_or_else(|| BoardError::not_found("rejection", id))
 }
 
-/// What became of a `work_rejected` event, if it became a rejection.
+/// Returns the rejection that a `work_rejected` event became, if it did.
 pub(crate) fn rejection_of_event(conn: &Connection, event_id: i64) -> Result<Option<Rejection>> {
     conn.optional(
         from_row::select_rejections!("WHERE j.event_id = :id"),
-        params! { ":id": event_id },
+        params! { id: event_id },
         from_row::rejection,
     )
 }
 
-/// The newest run of a change.
+/// Returns the newest run of a change.
 pub(crate) fn last_run_of_change(conn: &Connection, id: &ChangeId) -> Result<Option<RunId>> {
     conn.optional(
         "SELECT run_id FROM runs WHERE change_id = :id ORDER BY length(run_id) DESC, run_id DESC LIMIT 1",
-        params! { ":id": id },
+        params! { id },
         |row| row.get(0),
     )
 }
 
-/// The newest events of all, oldest first.
+/// Returns the newest events of all, oldest first.
 pub(crate) fn newest_events(conn: &Connection, limit: i64) -> Result<Vec<Event>> {
     let mut events: Vec<Event> = conn.all(
         "SELECT * FROM events ORDER BY id DESC LIMIT :limit",
-        params! { ":limit": limit },
+        params! { limit },
         from_row::event,
     )?;
     events.reverse();
     Ok(events)
 }
 
-/// How many items are being run.
+/// Returns the number of items being run.
 pub(crate) fn claimed_items(conn: &Connection) -> Result<usize> {
     let count: i64 = conn.one(
         "SELECT count(*) FROM work_items WHERE status = 'claimed'",
@@ -78,7 +74,7 @@ pub(crate) fn claimed_items(conn: &Connection) -> Result<usize> {
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-/// What a person may have meant: ids, branches and worktrees of changes, the newest first.
+/// Returns candidates for a mistyped name: ids, branches and worktrees of changes, newest first.
 pub(crate) fn change_names(conn: &Connection) -> Result<Vec<[String; 3]>> {
     conn.all(
         "SELECT change_id, branch, worktree FROM changes ORDER BY created_at DESC, rowid DESC LIMIT 500",

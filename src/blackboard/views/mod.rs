@@ -1,4 +1,4 @@
-//! Read-only looks for people: the board, pages of events, spend.
+//! Read-only views for people: the board, pages of events, spend.
 
 pub(super) mod board_view;
 pub(super) mod lookup;

@@ -1,26 +1,26 @@
-//! What agents really spent, from the runs that have ended.
+//! Actual spending of agents, from the runs that have ended.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::blackboard::Result;
-use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::sql::{Connection, columns, params};
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::{self, Time, Zone};
 
-/// The sum of some runs.
+/// Sum over some runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Spend {
     pub(crate) runs: i64,
-    /// Runs whose agent reported no cost: `cost_micros` does not cover them.
+    /// Number of runs whose agent reported no cost: `cost_micros` does not include them.
     pub(crate) without_cost: i64,
     pub(crate) tokens: i64,
     pub(crate) cost_micros: i64,
     pub(crate) run_ms: i64,
 }
 
-/// Everything that was spent, summed in four ways. Days are newest first, changes costliest first.
+/// All spending, summed in four ways. Days are newest first, changes most expensive first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct SpendSums {
     pub(crate) changes: Vec<ChangeSpend>,
@@ -55,7 +55,7 @@ pub(crate) struct AgentSpend {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct DaySpend {
-    /// `2026-11-17`
+    /// Date, such as `2026-11-17`.
     pub(crate) day: String,
     #[serde(flatten)]
     pub(crate) spend: Spend,
@@ -71,18 +71,19 @@ impl Spend {
     }
 }
 
-/// Money spent by runs that ended at this moment or later.
+/// Returns the money spent by runs that ended at this time or later.
 pub(crate) fn spent_since(conn: &Connection, since: Time) -> Result<i64> {
     conn.one(
         "SELECT coalesce(sum(cost_micros), 0) FROM runs WHERE ended_at >= :since AND cost_micros IS NOT NULL",
-        params! { ":since": since },
+        params! { since },
         |row| row.get(0),
     )
 }
 
-/// Money spent on one project by runs that ended at this moment or later.
+/// Returns the money spent on one project by runs that ended at this time or later.
 ///
-/// From those runs to their changes: a day has few runs, a project may have thousands of changes.
+/// Goes from those runs to their changes: a day has few runs, a project may have thousands of
+/// changes.
 pub(crate) fn spent_on_project_since(
     conn: &Connection,
     project: &ProjectId,
@@ -92,12 +93,12 @@ pub(crate) fn spent_on_project_since(
         "SELECT coalesce(sum(r.cost_micros), 0)
          FROM runs r INDEXED BY runs_by_end CROSS JOIN changes c ON c.change_id = r.change_id
          WHERE r.ended_at >= :since AND r.cost_micros IS NOT NULL AND c.project_id = :project",
-        params! { ":since": since, ":project": project },
+        params! { since, project },
         |row| row.get(0),
     )
 }
 
-/// An agent some of whose runs for a change reported no cost.
+/// Agent with runs for a change that reported no cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WithoutCost {
     pub(crate) agent: String,
@@ -105,19 +106,13 @@ pub(crate) struct WithoutCost {
     pub(crate) without_cost: i64,
 }
 
-/// Agents whose runs for a change, or some of them, reported no cost.
+/// Returns the agents with runs for a change that reported no cost.
 pub(crate) fn agents_without_cost(conn: &Connection, id: &ChangeId) -> Result<Vec<WithoutCost>> {
     conn.all(
         "SELECT agent, count(*) AS runs, sum(cost_micros IS NULL) AS without_cost FROM runs
          WHERE change_id = :id AND ended = 'agent' GROUP BY agent HAVING without_cost > 0 ORDER BY agent",
-        params! { ":id": id },
-        |row| {
-            Ok(WithoutCost {
-                agent: row.get("agent")?,
-                runs: row.get("runs")?,
-                without_cost: row.get("without_cost")?,
-            })
-        },
+        params! { id },
+        |row| Ok(columns! { row => WithoutCost { agent, runs, without_cost } }),
     )
 }
 
@@ -140,7 +135,8 @@ pub(crate) fn spend_sums(conn: &Connection, zone: Zone) -> Result<SpendSums> {
                 without_cost: i64::from(cost.is_none()),
                 tokens: tokens.unwrap_or(0),
                 cost_micros: cost.unwrap_or(0),
-                // As measured beside the agent and counted for its change. From start to end would count time without a daemon.
+                // As measured by remand and counted for the change. The difference between start
+                // and end would include time without a daemon.
                 run_ms: row.get("run_ms")?,
             };
             let (id, project): (ChangeId, ProjectId) =

@@ -5,16 +5,11 @@ use std::time::Duration;
 
 use super::items;
 use super::items::about_item;
-use crate::blackboard::BoardError;
-use crate::blackboard::Result;
-use crate::blackboard::changes;
-use crate::blackboard::from_row;
-use crate::blackboard::rejections;
 use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::{BoardError, Result, changes, from_row, rejections};
 use crate::change::Change;
 use crate::clock::Time;
-use crate::event::body;
-use crate::event::{NewEvent, TargetType};
+use crate::event::{NewEvent, TargetType, body};
 use crate::state::Trigger;
 use crate::work::{Claim, Item, Source};
 
@@ -36,7 +31,7 @@ impl Claimed {
     }
 }
 
-/// Who claims, and for how long.
+/// Holder and duration of a claim.
 #[derive(Debug, Clone)]
 pub(crate) struct Holding {
     pub(crate) holder: String,
@@ -47,7 +42,7 @@ pub(crate) struct Holding {
 pub(crate) fn ripen(conn: &Connection, now: Time) -> Result<usize> {
     conn.execute(
         "UPDATE work_items SET not_before = NULL WHERE status = 'available' AND not_before <= :now",
-        params! { ":now": now },
+        params! { now },
     )
 }
 
@@ -71,51 +66,45 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
                          ORDER BY priority, created_at, length(item_id), item_id LIMIT 1))
                  ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
              RETURNING *",
-            params! { ":holder": holding.holder, ":until": now.plus(holding.lease) },
+            params! { holder: holding.holder, until: now.plus(holding.lease) },
             from_row::item,
         )?;
         let Some(item) = claimed else { return Ok(None) };
-        match enter(conn, &item, holding, now) {
-            Ok(change) => {
-                return Ok(Some(Claimed {
-                    item,
-                    change,
-                    in_shadow: false,
-                }));
-            }
-            // An item that its change has no use for (made by hand, say) must not stand in the way of the others.
+        let change_id = item
+            .change_id
+            .as_ref()
+            .ok_or_else(|| BoardError::not_found("change of item", &item.item_id))?;
+        let trigger = if item.source == Source::ReviewFix {
+            Trigger::FixClaimed
+        } else {
+            Trigger::ReviewClaimed
+        };
+        let change = match changes::advance(conn, change_id, trigger, "remand", now) {
+            // An item that its change has no use for (made by hand, for example) must not block the others.
             Err(BoardError::NoSuchMove(refused)) => {
                 items::cancel_item(conn, &item.item_id, &refused.to_string(), "remand", now)?;
                 rejections::settle_fix(conn, &item.item_id, &refused.to_string())?;
+                continue;
             }
-            Err(error) => return Err(error),
-        }
+            advanced => advanced?,
+        };
+        let event = about_item(
+            change_id,
+            &item.item_id,
+            work_claimed(&item, holding),
+            format!("{} {} claimed", item.source, item.item_id),
+        );
+        crate::blackboard::append(conn, &event, now)?;
+        return Ok(Some(Claimed {
+            item,
+            change,
+            in_shadow: false,
+        }));
     }
 }
 
-fn enter(conn: &Connection, item: &Item, holding: &Holding, now: Time) -> Result<Change> {
-    let change_id = item
-        .change_id
-        .as_ref()
-        .ok_or_else(|| BoardError::not_found("change of item", &item.item_id))?;
-    let trigger = if item.source == Source::ReviewFix {
-        Trigger::FixClaimed
-    } else {
-        Trigger::ReviewClaimed
-    };
-    let change = changes::advance(conn, change_id, trigger, "remand", now)?;
-    let event = about_item(
-        change_id,
-        &item.item_id,
-        claimed(item, holding),
-        format!("{} {} claimed", item.source, item.item_id),
-    );
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(change)
-}
-
 /// The metadata of a claim's event.
-pub(crate) fn claimed(item: &Item, holding: &Holding) -> body::WorkClaimed {
+pub(crate) fn work_claimed(item: &Item, holding: &Holding) -> body::WorkClaimed {
     body::WorkClaimed {
         item_id: Some(item.item_id.clone()),
         source: Some(item.source),
@@ -138,12 +127,12 @@ pub(crate) fn fenced(conn: &Connection, claim: &Claim) -> Result<Item> {
     }
 }
 
-/// Extends the lease. A claim that is over is `Stale`: the run must be ended.
+/// Extends the lease. An ended claim is `Stale`: the run must be ended.
 pub(crate) fn renew(conn: &Connection, claim: &Claim, lease: Duration, now: Time) -> Result<()> {
     let renewed = conn.execute(
         "UPDATE work_items SET lease_expires_at = :until
          WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
-        params! { ":until": now.plus(lease), ":id": claim.item_id, ":epoch": claim.epoch },
+        params! { until: now.plus(lease), id: claim.item_id, epoch: claim.epoch },
     )?;
     if renewed == 1 {
         Ok(())
@@ -174,10 +163,10 @@ pub(crate) fn give_back(
              lease_expires_at = NULL, attempt = max(attempt - 1, 0), not_before = :not_before
          WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
         params! {
-            ":waits": waits,
-            ":not_before": not_before.filter(|moment| *moment > now),
-            ":id": claim.item_id,
-            ":epoch": claim.epoch,
+            waits,
+            not_before: not_before.filter(|moment| *moment > now),
+            id: claim.item_id,
+            epoch: claim.epoch,
         },
     )
 }
@@ -187,16 +176,16 @@ pub(crate) fn lose_run(conn: &Connection, claim: &Claim) -> Result<i64> {
     fenced(conn, claim)?;
     conn.one(
         "UPDATE work_items SET lost_runs = lost_runs + 1 WHERE item_id = :id RETURNING lost_runs",
-        params! { ":id": claim.item_id },
+        params! { id: claim.item_id },
         |row| row.get(0),
     )
 }
 
-/// What others hold: item, holder and epoch. Whether they are dead is for the caller to prove.
+/// Returns claims of other holders. The caller has to prove that a holder is dead.
 pub(crate) fn foreign_claims(conn: &Connection, holder: &str) -> Result<Vec<(Claim, String)>> {
     conn.all(
         "SELECT item_id, epoch, claimed_by FROM work_items WHERE status = 'claimed' AND claimed_by <> :holder",
-        params! { ":holder": holder },
+        params! { holder },
         |row| {
             let item_id = row.get("item_id")?;
             Ok((
@@ -219,13 +208,13 @@ pub(crate) fn take_from_dead(conn: &Connection, claim: &Claim, now: Time) -> Res
     }
 }
 
-/// Whether a claim would find anything: two probes of indexes, no lock taken.
+/// True if a claim would find anything: two index probes, no lock taken.
 pub(crate) fn anything_ready(conn: &Connection, now: Time) -> Result<bool> {
     conn.one(
         "SELECT EXISTS (SELECT 1 FROM work_items WHERE source IN ('code_review', 'review_fix')
                  AND status = 'available' AND not_before IS NULL)
              OR EXISTS (SELECT 1 FROM work_items WHERE status = 'available' AND not_before <= :now)",
-        params! { ":now": now },
+        params! { now },
         |row| row.get(0),
     )
 }
@@ -236,7 +225,7 @@ const UNKNOWN: &str = "SELECT * FROM work_items AS w
                        AND NOT EXISTS (SELECT 1 FROM events WHERE target_type = 'work_item' AND target_id = w.item_id
                        AND event_type = 'skipped')";
 
-/// Whether a ready item is of a source that this dispatch can't run and was not told so yet.
+/// True if a ready item has a source that this dispatch cannot run and no event reports that yet.
 pub(crate) fn any_unknown_source(conn: &Connection) -> Result<bool> {
     conn.exists(UNKNOWN, &[])
 }

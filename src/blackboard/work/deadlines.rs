@@ -1,36 +1,38 @@
-//! Stored deadlines that cannot be right: each lies further ahead than any interval that is ever stored. The clock was
-//! ahead when it was written, and waiting for it would stop the work for as long as the clock was wrong.
+//! Stored deadlines that cannot be right: each is further ahead than any interval that is ever
+//! stored.
 //!
-//! All of them are voided in one place, so that every other query may compare with `now` alone.
+//! The clock was ahead when it was written, and waiting for it would stop the work for as long as
+//! the clock was wrong.
+//!
+//! All of them are voided in one place, so that every other query may simply compare with `now`.
 
 use std::time::Duration;
 
 use super::hold;
 use crate::blackboard::Result;
-use crate::blackboard::sql::{self, Connection, Row, params};
+use crate::blackboard::sql::{self, Connection, Row, columns, params};
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
-use crate::event::body;
-use crate::event::{NewEvent, TargetType};
+use crate::event::{NewEvent, TargetType, body};
 
-/// The longest hold: the weekly usage limit of an agent.
+/// Longest hold: the weekly usage limit of an agent.
 pub(crate) const LONGEST_HOLD: Duration = Duration::from_hours(7 * 24);
 
-/// The longest window of the forge's rate limit.
+/// Longest window of the forge's rate limit.
 pub(crate) const RATE_WINDOW: Duration = Duration::from_hours(1);
 
-/// A clock that was set back by less than this has not jumped.
+/// Tolerance for a clock that was set back by a small amount.
 pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
-/// The latest plausible moments, as of now.
+/// Latest plausible times, as of now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Latest {
-    /// Of the next read of an open pull request, and of the next look for new ones.
+    /// Limit for the next read of an open pull request, and for the next discovery.
     pub(crate) read: Time,
-    /// Of the next read of a pull request that is over.
+    /// Limit for the next read of a pull request that has ended.
     pub(crate) closed_read: Time,
-    /// Of the next try of what failed: a read, a post, an item, an evaluator.
+    /// Limit for the next retry of a failure: a read, a post, an item, an evaluator.
     pub(crate) retry: Time,
     pub(crate) now: Time,
 }
@@ -46,25 +48,26 @@ closed_enum! {
     }
 }
 
-/// A deadline that cannot be right.
+/// Deadline that cannot be right.
 #[derive(Debug, Clone)]
 pub(crate) struct Implausible {
     pub(crate) deadline: Deadline,
-    /// The key of its row.
+    /// Key of its row.
     pub(crate) id: String,
     pub(crate) change_id: Option<ChangeId>,
     pub(crate) stored: Option<Time>,
 }
 
-/// The longest pause before something that failed is tried again.
+/// Returns the longest pause before a retry.
 pub(crate) fn longest_retry(backoff_max: Duration) -> Duration {
     backoff_max.max(RATE_WINDOW)
 }
 
-/// The deadlines that cannot be right.
+/// Returns the deadlines that cannot be right.
 ///
-/// The third read is that of a pull request whose reading ended because it had been closed for long, by a clock that was
-/// ahead. A hold also ends early when it began in the future: its own longest interval is a week.
+/// The third read is that of a pull request whose reads were ended, by a clock that was ahead,
+/// because it had been closed for long. A hold also ends early if it started in the future: its own
+/// longest interval is a week.
 pub(crate) fn implausible(conn: &Connection, latest: &Latest) -> Result<Vec<Implausible>> {
     conn.all(
         "SELECT 'read' AS deadline, change_id AS id, change_id, next_read AS stored FROM pulls INDEXED BY pulls_due
@@ -91,25 +94,26 @@ pub(crate) fn implausible(conn: &Connection, latest: &Latest) -> Result<Vec<Impl
          UNION ALL
          SELECT 'evaluator', name, NULL, try_again FROM evaluator_troubles WHERE try_again > :retry",
         params! {
-            ":read": latest.read,
-            ":closed_read": latest.closed_read,
-            // What was read and could not be stored is read again by the schedule.
-            ":failed_read": latest.read.max(latest.retry),
-            ":retry": latest.retry,
-            ":hold": latest.now.plus(LONGEST_HOLD),
-            ":ahead": latest.now.plus(CLOCK_TOLERANCE),
+            read: latest.read,
+            closed_read: latest.closed_read,
+            // Data that was read and could not be stored is read again on schedule.
+            failed_read: latest.read.max(latest.retry),
+            retry: latest.retry,
+            hold: latest.now.plus(LONGEST_HOLD),
+            ahead: latest.now.plus(CLOCK_TOLERANCE),
         },
         from_row,
     )
 }
 
-/// Makes due now what waits for a moment that cannot be right, each with an event; returns how many.
+/// Makes everything due now that waits for a time that cannot be right, each with an event. Returns
+/// their number.
 pub(crate) fn void_implausible(conn: &Connection, latest: &Latest) -> Result<usize> {
-    let found = implausible(conn, latest)?;
-    for one in &found {
+    let deadlines = implausible(conn, latest)?;
+    for one in &deadlines {
         void(conn, one, latest.now)?;
     }
-    Ok(found.len())
+    Ok(deadlines.len())
 }
 
 fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
@@ -128,14 +132,14 @@ fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
                 "its end was stored by a clock that was ahead",
                 now,
             )?;
-            // What it waited for may have been put off by the same clock.
+            // Its reads and posts may have been postponed by the same clock.
             return crate::blackboard::operator::pause::retry_now(conn, &change.change_id, now);
         }
         Deadline::Item => "UPDATE work_items SET not_before = :now WHERE item_id = :id",
         Deadline::Post => "UPDATE intents SET not_before = :now WHERE key = :id",
         Deadline::Evaluator => "UPDATE evaluator_troubles SET try_again = :now WHERE name = :id",
     };
-    conn.execute(sql, params! { ":now": now, ":id": one.id })?;
+    conn.execute(sql, params! { now, id: one.id })?;
     let skipped = body::Skipped {
         deadline: Some(one.deadline.to_string()),
         stored: one.stored,
@@ -154,7 +158,8 @@ fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
     Ok(())
 }
 
-/// The latest time of something that was done, by whatever clock: one in the future proves that the clock was set back.
+/// Returns the latest time of a recorded action, by any clock: one in the future proves that the
+/// clock was set back.
 pub(crate) fn latest_stored(conn: &Connection) -> Result<Option<Time>> {
     let text: Option<String> = conn.one(
         "SELECT max(moment) FROM (
@@ -168,16 +173,11 @@ pub(crate) fn latest_stored(conn: &Connection) -> Result<Option<Time>> {
     Ok(text.and_then(|text| Time::parse(&text).ok()))
 }
 
-/// Whether a time of something that was done lies in the future.
+/// True if the time of a recorded action is in the future.
 pub(crate) fn is_ahead(done: Time, now: Time) -> bool {
     done > now.plus(CLOCK_TOLERANCE)
 }
 
 fn from_row(row: &Row<'_>) -> sql::Result<Implausible> {
-    Ok(Implausible {
-        deadline: row.get("deadline")?,
-        id: row.get("id")?,
-        change_id: row.get("change_id")?,
-        stored: row.get("stored")?,
-    })
+    Ok(columns! { row => Implausible { deadline, id, change_id, stored } })
 }

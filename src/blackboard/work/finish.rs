@@ -1,21 +1,14 @@
-//! The ends of items: each is one step with its events, its follow-up and the change's move, and happens only while
-//! the claim's epoch still holds.
+//! Ends of items. Each is one step with its events, its follow-up and the transition of the change,
+//! and happens only while the claim's epoch is valid.
 
 use super::claim::fenced;
 use super::items;
 use super::items::about_item;
-use crate::blackboard::BoardError;
-use crate::blackboard::NewIntent;
-use crate::blackboard::OpenFinding;
-use crate::blackboard::Result;
-use crate::blackboard::changes;
 use crate::blackboard::escalate::{escalate, set_final};
-use crate::blackboard::forge::outbox;
-use crate::blackboard::forge::pulls;
+use crate::blackboard::forge::{outbox, pulls};
 use crate::blackboard::operator::guidance;
-use crate::blackboard::rejections;
-use crate::blackboard::reviews;
 use crate::blackboard::sql::{Connection, Json, params};
+use crate::blackboard::{BoardError, NewIntent, OpenFinding, Result, changes, rejections, reviews};
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{NewEvent, TargetType, body};
@@ -23,18 +16,19 @@ use crate::finding::{Finding, FindingId, Outcome, Resolution, Severity, Verdict}
 use crate::intent::{Payload, PostedReview};
 use crate::proposal::{Decision, Escalation, decision};
 use crate::state::Trigger;
-use crate::work::{Claim, Item, ItemId, LeftOut, NewRejection, RejectionId, RunId};
+use crate::text::{count, short_sha};
+use crate::work::{Claim, Item, ItemId, LeftOut, RejectionId, RunId};
 
-/// A review that can't be read as a verdict.
+/// Review that does not give a verdict.
 #[derive(Debug, Clone)]
 pub(crate) struct Unclear {
-    /// Whose answer it is.
+    /// Run that gave the answer.
     pub(crate) run_id: RunId,
     pub(crate) reason: String,
     pub(crate) missing: Vec<String>,
 }
 
-/// A review that was read, with its receipt: what the reviewer was given.
+/// Parsed review with its receipt: the input of the reviewer.
 #[derive(Debug, Clone)]
 pub(crate) struct ReviewDone {
     pub(crate) head: String,
@@ -49,38 +43,39 @@ pub(crate) struct ReviewDone {
     pub(crate) summary: Option<String>,
     pub(crate) body: String,
     pub(crate) findings: Vec<Finding>,
-    /// What becomes of findings of earlier reviews: id, outcome, and why it is resolved. Others stay as they are.
+    /// Decisions about findings of earlier reviews: id, outcome, and reason if resolved. Others
+    /// stay as they are.
     pub(crate) judged: Vec<(String, Outcome, Option<Resolution>)>,
     pub(crate) threshold: Severity,
     pub(crate) agent: String,
     pub(crate) model: Option<String>,
 }
 
-/// A fix that is committed and passed its gates.
+/// Fix that is committed and has passed its gates.
 #[derive(Debug, Clone)]
 pub(crate) struct FixDone {
     pub(crate) head_before: String,
     pub(crate) head_after: String,
     pub(crate) commits: usize,
     pub(crate) files: Vec<String>,
-    /// What the agent answered for each finding: id, outcome, reason.
+    /// Answers of the agent to each finding: id, outcome, reason.
     pub(crate) answers: Vec<(String, Outcome, String)>,
-    /// Where it was pushed to; none for a change that is only here.
+    /// Remote that it was pushed to; `None` for a local change.
     pub(crate) pushed_to: Option<String>,
-    /// What is to be said on the pull request.
+    /// Posts for the pull request.
     pub(crate) posts: Vec<NewIntent>,
-    /// What no run was told.
+    /// Feedback that was not given to any run.
     pub(crate) rest: Option<Rest>,
 }
 
-/// Feedback that found no room in any prompt of a fix.
+/// Feedback that did not fit into any prompt of a fix.
 #[derive(Debug, Clone)]
 pub(crate) struct Rest {
     pub(crate) left_out: Vec<LeftOut>,
     pub(crate) escalation: Escalation,
 }
 
-/// A finished review: stored, its event appended, the change moved.
+/// Finishes a review: stores it, appends its event and moves the change.
 pub(crate) fn finish_review(
     conn: &Connection,
     claim: &Claim,
@@ -95,7 +90,7 @@ pub(crate) fn finish_review(
         .map(OpenFinding::into_finding)
         .collect();
     let id = &change.change_id;
-    let said = done.summary.clone().unwrap_or_else(|| done.reason.clone());
+    let summary = done.summary.clone().unwrap_or_else(|| done.reason.clone());
     if change.has_pr() && done.verdict != Verdict::Unclear {
         let post = NewIntent {
             key: format!("review:{review_id}"),
@@ -121,7 +116,7 @@ pub(crate) fn finish_review(
                 not_raised_again: not_raised_again(done),
                 ..Default::default()
             };
-            let approved = about_item(id, &item.item_id, approved, format!("approved: {said}"));
+            let approved = about_item(id, &item.item_id, approved, format!("approved: {summary}"));
             crate::blackboard::append(conn, &approved, now)?;
             set_final(conn, id, Some(FinalVerdict::Approved))?;
             settle(conn, id)?;
@@ -143,9 +138,8 @@ pub(crate) fn finish_review(
                 findings,
                 ..Default::default()
             };
-            let summary = format!("changes requested: {said}");
-            let rejection = NewRejection::new("remand", summary, rejected).ending(&item.item_id);
-            rejections::reject_change(conn, id, &rejection, now)?;
+            let summary = format!("changes requested: {summary}");
+            rejections::reject_change(conn, id, "remand", &summary, &rejected, now)?;
             set_final(conn, id, Some(FinalVerdict::ChangesRequested))?;
             settle(conn, id)?;
             changes::advance(conn, id, Trigger::ReviewRejected, "remand", now)
@@ -154,7 +148,7 @@ pub(crate) fn finish_review(
             complete(conn, &item, now)?;
             settle(conn, id)?;
             let escalation = Escalation::new(
-                format!("the reviewer wants a discussion: {said}"),
+                format!("the reviewer wants a discussion: {summary}"),
                 decision!(
                     "read the review (remand show {review_id}), then {refine} or {approve}",
                     refine = Decision::refine(id),
@@ -184,7 +178,7 @@ pub(crate) fn finish_review(
     }
 }
 
-/// The review was unclear for the first time: it is asked for once more, inside the same item.
+/// Requests an unclear review once more, within the same item.
 pub(crate) fn ask_again(
     conn: &Connection,
     claim: &Claim,
@@ -195,7 +189,7 @@ pub(crate) fn ask_again(
     let change = change_of(conn, &item)?;
     conn.execute(
         "UPDATE work_items SET asked_again = 1 WHERE item_id = :id",
-        params! { ":id": item.item_id },
+        params! { id: item.item_id },
     )?;
     let event = about_item(
         &change.change_id,
@@ -212,8 +206,10 @@ pub(crate) fn ask_again(
     Ok(())
 }
 
-/// A finished fix: rejections answered, the next review queued, one cycle spent. With feedback that no run was told, a
-/// person comes before the review, and a rejection that it belongs to is not fixed.
+/// Finishes a fix: its rejections are answered, the next review is queued, one cycle is spent.
+///
+/// If some feedback was not given to any run, the change goes to a person before the review, and
+/// the rejection that it belongs to is not fixed.
 pub(crate) fn finish_fix(
     conn: &Connection,
     claim: &Claim,
@@ -236,7 +232,7 @@ pub(crate) fn finish_fix(
     conn.execute(
         "UPDATE rejections SET state = 'fixed'
          WHERE item_id = :item AND state = 'in_fix' AND rejection_id NOT IN (SELECT value FROM json_each(:unfinished))",
-        params! { ":item": item.item_id, ":unfinished": Json(unfinished) },
+        params! { item: item.item_id, unfinished: Json(unfinished) },
     )?;
     for open in crate::blackboard::open_findings(conn, id)? {
         if left_out
@@ -258,14 +254,14 @@ pub(crate) fn finish_fix(
     conn.execute(
         "UPDATE changes SET head = :head, fix_cycle = fix_cycle + 1, total_fixes = total_fixes + 1, updated_at = :now
          WHERE change_id = :id",
-        params! { ":head": done.head_after, ":now": now, ":id": id },
+        params! { head: done.head_after, now, id },
     )?;
     settle(conn, id)?;
     let cycle = item.fix_cycle + 1;
     let extent = format!(
         "{} in {}",
-        plural(done.files.len(), "file"),
-        plural(done.commits, "commit")
+        count(done.files.len(), "file"),
+        count(done.commits, "commit")
     );
     let (files, more) = body::listed(done.files.clone());
     let answers = done.answers.iter().map(answer).collect();
@@ -322,7 +318,7 @@ pub(crate) fn finish_fix(
     crate::blackboard::change(conn, id)
 }
 
-/// Lists what no run was told, and hands the change to a person.
+/// Lists the feedback that was not given to any run, and hands the change to a person.
 fn hand_over_rest(
     conn: &Connection,
     item: &Item,
@@ -345,7 +341,7 @@ fn hand_over_rest(
     escalate(conn, id, &rest.escalation, now)
 }
 
-/// Queues the next review of a head, once a key.
+/// Queues the next review of a head, once per key.
 pub(crate) fn requeue_review(
     conn: &Connection,
     change: &Change,
@@ -371,7 +367,7 @@ pub(crate) fn requeue_review(
         },
         format!(
             "review of {} queued, {}",
-            changes::short(&change.head),
+            short_sha(&change.head),
             change.cycle_text()
         ),
     );
@@ -379,7 +375,8 @@ pub(crate) fn requeue_review(
     Ok(Some(review))
 }
 
-/// The item failed and a person is needed; what it had claimed of rejections goes with it.
+/// Records that the item failed and a person is needed. The rejections that it had claimed are
+/// escalated with it.
 pub(crate) fn fail(
     conn: &Connection,
     claim: &Claim,
@@ -392,12 +389,7 @@ pub(crate) fn fail(
         "UPDATE work_items SET status = 'failed', claimed_by = NULL, lease_expires_at = NULL, completed_at = :now,
              failure_reason = :reason
          WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
-        params! {
-            ":now": now,
-            ":reason": failure.reason,
-            ":id": item.item_id,
-            ":epoch": claim.epoch,
-        },
+        params! { now, reason: failure.reason, id: item.item_id, epoch: claim.epoch },
     )?;
     let failed = about_item(
         &change.change_id,
@@ -422,7 +414,7 @@ pub(crate) fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> 
     let moved = conn.execute(
         "UPDATE work_items SET status = 'completed', claimed_by = NULL, lease_expires_at = NULL, completed_at = :now
          WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
-        params! { ":now": now, ":id": item.item_id, ":epoch": item.epoch },
+        params! { now, id: item.item_id, epoch: item.epoch },
     )?;
     if moved != 1 {
         return Err(BoardError::Stale {
@@ -444,11 +436,11 @@ pub(crate) fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> 
     Ok(())
 }
 
-/// Something went well: trouble in a row is over.
+/// Resets the count of consecutive holds after a success.
 pub(crate) fn settle(conn: &Connection, id: &ChangeId) -> Result<()> {
     conn.run(
         "UPDATE changes SET holds = 0, last_hold = NULL, hold_repeats = 0, first_hold_at = NULL WHERE change_id = :id",
-        params! { ":id": id },
+        params! { id },
     )
 }
 
@@ -477,13 +469,5 @@ fn answer((id, outcome, reason): &(String, Outcome, String)) -> body::Answer {
         id: id.clone(),
         outcome: *outcome,
         reason: reason.clone(),
-    }
-}
-
-fn plural(n: usize, what: &str) -> String {
-    if n == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{n} {what}s")
     }
 }

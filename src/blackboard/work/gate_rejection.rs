@@ -1,38 +1,36 @@
-//! A head that its gates reject before a reviewer is paid. It is a rejection like any other, raised by `gate`; there is no
-//! review, since nobody read the change.
+//! Rejection of a head by its gates, before a reviewer is paid. It is a rejection like any other,
+//! raised by `gate`; there is no review, since nobody read the change.
 
 use super::claim::fenced;
 use super::finish::{change_of, complete, settle};
-use crate::blackboard::Result;
-use crate::blackboard::changes;
 use crate::blackboard::escalate::set_final;
-use crate::blackboard::rejections;
 use crate::blackboard::sql::Connection;
+use crate::blackboard::{Result, changes, rejections};
 use crate::change::{Change, FinalVerdict};
 use crate::clock::Time;
 use crate::event::body;
 use crate::finding::Verdict;
 use crate::state::Trigger;
-use crate::work::{Claim, NewRejection};
+use crate::work::Claim;
 
-/// The actor of a gate's rejection.
+/// Actor of a gate's rejection.
 const ACTOR: &str = "gate";
 
-/// A gate that is red on the head of a change and not on its base.
+/// Gate that fails on the head of a change and not on its base.
 #[derive(Debug, Clone)]
 pub(crate) struct GateRejection {
     pub(crate) head: String,
     pub(crate) base: String,
     pub(crate) command: String,
-    /// None: it was ended, or crashed.
+    /// `None` if it was killed or crashed.
     pub(crate) status: Option<i32>,
     /// One line for people.
     pub(crate) summary: String,
-    /// The feedback for the fix, with the output.
+    /// Feedback for the fix, including the output.
     pub(crate) body: String,
 }
 
-/// Ends a review with the rejection of a gate: the change is rejected and moved.
+/// Ends a review with the rejection by a gate: the change is rejected and moved.
 pub(crate) fn reject_by_gate(
     conn: &Connection,
     claim: &Claim,
@@ -56,8 +54,7 @@ pub(crate) fn reject_by_gate(
         begins_round: Some(false),
         ..Default::default()
     };
-    let rejection = NewRejection::new(ACTOR, &red.summary, rejected).ending(&item.item_id);
-    rejections::reject_change(conn, id, &rejection, now)?;
+    rejections::reject_change(conn, id, ACTOR, &red.summary, &rejected, now)?;
     set_final(conn, id, Some(FinalVerdict::ChangesRequested))?;
     settle(conn, id)?;
     changes::advance(conn, id, Trigger::GatesRed, "remand", now)

@@ -1,28 +1,27 @@
-//! Holds: the environment is in the way, for now, with a time. No cycle and no attempt is spent.
+//! Holds: the environment prevents progress until a given time. No cycle and no attempt is spent.
 
 use std::time::Duration;
 
 use super::claim;
-use crate::blackboard::Result;
-use crate::blackboard::from_row;
 use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::{Result, from_row};
 use crate::change::{Change, ChangeId, HoldKind};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
 use crate::sanitize::cap;
 use crate::work::Claim;
 
-/// Characters of a hold's reason that are stored. It stands in lists and on one line of `why`; the output of a command
-/// that it may quote is in the log.
+/// Maximum number of characters stored of a hold's reason. It is shown in lists and on one line of
+/// `why`; the output of a command that it may quote is in the log.
 const REASON_CAP: usize = 2_000;
 
-/// The next hold of the same kind goes to a person.
+/// Maximum number of repeats. The next hold of the same kind escalates the change.
 const MOST_REPEATS: i64 = 2;
 
-/// Time for which a lock is waited for, however often it is met.
+/// Maximum time to wait for a lock, however often it is encountered.
 const LOCK_PATIENCE: Duration = Duration::from_mins(10);
 
-/// Why, and until when.
+/// Reason and end of a hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Hold {
     pub(crate) kind: HoldKind,
@@ -30,7 +29,7 @@ pub(crate) struct Hold {
     pub(crate) until: Time,
 }
 
-/// Holds a change: the claimed item goes back, what is available is blocked.
+/// Holds a change: the claimed item returns to the queue, available items are blocked.
 pub(crate) fn hold(
     conn: &Connection,
     claim: &Claim,
@@ -38,12 +37,12 @@ pub(crate) fn hold(
     hold: &Hold,
     now: Time,
 ) -> Result<()> {
-    // Given back first: a claim that is over must not hold the change of whoever has the item now.
+    // Returned first: an ended claim must not hold the change of whoever has the item now.
     claim::give_back(conn, claim, None, now)?;
     hold_change(conn, change_id, hold, now)
 }
 
-/// Holds a change; whoever runs may finish.
+/// Holds a change. Running items may finish.
 pub(crate) fn hold_change(
     conn: &Connection,
     change_id: &ChangeId,
@@ -58,14 +57,7 @@ pub(crate) fn hold_change(
              last_hold = CASE WHEN :is_own THEN :kind ELSE last_hold END,
              held_at = :now, updated_at = :now
          WHERE change_id = :id",
-        params! {
-            ":until": hold.until,
-            ":reason": reason,
-            ":kind": kind,
-            ":is_own": kind.is_own_step(),
-            ":now": now,
-            ":id": change_id,
-        },
+        params! { until: hold.until, reason, kind, is_own: kind.is_own_step(), now, id: change_id },
     )?;
     block(conn, change_id)?;
     let event = NewEvent::about(
@@ -81,9 +73,11 @@ pub(crate) fn hold_change(
     Ok(())
 }
 
-/// Whether a step of remand's own has held the change as often as it may without anything having changed.
+/// True if one of remand's own steps has held the change as often as it may without any change in
+/// between.
 ///
-/// A lock that a killed git left is removed once it is surely stale, so that a few holds within a minute prove nothing.
+/// A lock left by a killed git is removed once it is surely stale, so a few holds within a minute
+/// prove nothing.
 pub(crate) fn is_held_too_often(change: &Change, kind: HoldKind, now: Time) -> bool {
     let is_again =
         kind.is_own_step() && change.last_hold == Some(kind) && change.hold_repeats >= MOST_REPEATS;
@@ -94,32 +88,32 @@ pub(crate) fn is_held_too_often(change: &Change, kind: HoldKind, now: Time) -> b
     is_again && (kind != HoldKind::GitLock || lasted >= LOCK_PATIENCE)
 }
 
-/// Something changed: the next hold is the first one again.
+/// Resets the repeats after something has changed: the next hold is the first one again.
 pub(crate) fn forget_repeats(conn: &Connection, id: &ChangeId) -> Result<()> {
     conn.run(
         "UPDATE changes SET last_hold = NULL, hold_repeats = 0, first_hold_at = NULL WHERE change_id = :id",
-        params! { ":id": id },
+        params! { id },
     )
 }
 
-/// A reason as its row holds it.
+/// Shortens a reason for its row.
 pub(crate) fn stored_reason(reason: &str) -> String {
     cap(reason, REASON_CAP)
 }
 
-/// Whether a hold's time is up.
+/// True if a hold has expired.
 pub(crate) fn anything_held_is_due(conn: &Connection, now: Time) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM changes WHERE held_until IS NOT NULL AND held_until <= :now",
-        params! { ":now": now },
+        params! { now },
     )
 }
 
-/// Ends the holds whose time has come; returns the changes that go on.
+/// Ends the expired holds, and returns the changes that continue.
 pub(crate) fn resume_due(conn: &Connection, now: Time) -> Result<Vec<Change>> {
     let due: Vec<Change> = conn.all(
         "SELECT * FROM changes WHERE held_until IS NOT NULL AND held_until <= :now",
-        params! { ":now": now },
+        params! { now },
         from_row::change,
     )?;
     for change in &due {
@@ -128,7 +122,7 @@ pub(crate) fn resume_due(conn: &Connection, now: Time) -> Result<Vec<Change>> {
     Ok(due)
 }
 
-/// Ends the holds of this kind; returns how many.
+/// Ends the holds of this kind, and returns their number.
 pub(crate) fn resume_held_for(
     conn: &Connection,
     kind: HoldKind,
@@ -137,7 +131,7 @@ pub(crate) fn resume_held_for(
 ) -> Result<usize> {
     let held: Vec<Change> = conn.all(
         "SELECT * FROM changes WHERE held_until IS NOT NULL AND hold_kind = :kind",
-        params! { ":kind": kind },
+        params! { kind },
         from_row::change,
     )?;
     held.iter()
@@ -145,18 +139,18 @@ pub(crate) fn resume_held_for(
     Ok(held.len())
 }
 
-/// Whether anything is held for this.
+/// True if any change is held for this reason.
 pub(crate) fn any_held_for(conn: &Connection, kind: HoldKind) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM changes WHERE held_until IS NOT NULL AND hold_kind = :kind",
-        params! { ":kind": kind },
+        params! { kind },
     )
 }
 
 pub(crate) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time) -> Result<()> {
     conn.execute(
         "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL, updated_at = :now WHERE change_id = :id",
-        params! { ":now": now, ":id": change.change_id },
+        params! { now, id: change.change_id },
     )?;
     if !change.paused {
         unblock(conn, &change.change_id)?;
@@ -176,18 +170,19 @@ pub(crate) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time)
 pub(crate) fn block(conn: &Connection, change_id: &ChangeId) -> Result<()> {
     conn.run(
         "UPDATE work_items SET status = 'blocked' WHERE change_id = :id AND status = 'available'",
-        params! { ":id": change_id },
+        params! { id: change_id },
     )
 }
 
 pub(crate) fn unblock(conn: &Connection, change_id: &ChangeId) -> Result<()> {
     conn.run(
         "UPDATE work_items SET status = 'available' WHERE change_id = :id AND status = 'blocked'",
-        params! { ":id": change_id },
+        params! { id: change_id },
     )
 }
 
-/// The next moment at which an item becomes due by itself: a hold's end, or its own.
+/// Returns the next time at which an item becomes due by itself: the end of a hold, or its own
+/// time.
 pub(crate) fn next_moment(conn: &Connection) -> Result<Option<Time>> {
     let text: Option<String> = conn.one(
         "SELECT min(moment) FROM (
@@ -197,6 +192,6 @@ pub(crate) fn next_moment(conn: &Connection) -> Result<Option<Time>> {
         &[],
         |row| row.get(0),
     )?;
-    // The columns' CHECKs keep anything else out.
+    // The CHECK constraints of the columns prevent anything else.
     Ok(text.and_then(|text| Time::parse(&text).ok()))
 }

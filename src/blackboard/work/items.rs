@@ -1,20 +1,16 @@
-//! Work items: made once (by their key), looked at, cancelled, opened again.
+//! Work items: created once (by key), read, cancelled, reopened.
 
 use serde_json::{Value, json};
 
-use crate::blackboard::BoardError;
-use crate::blackboard::Project;
-use crate::blackboard::Result;
-use crate::blackboard::from_row;
 use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::{BoardError, Project, Result, from_row};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
-use crate::event::body;
-use crate::event::{EventType, NewEvent, TargetType};
+use crate::event::{EventType, NewEvent, TargetType, body};
 use crate::state::{self, Facts, Trigger};
 use crate::work::{Item, ItemId, Priority, RejectionId, Source, Status};
 
-/// An item that is about to be made.
+/// Item to create.
 #[derive(Debug, Clone)]
 pub(crate) struct NewItem {
     pub(crate) rejection_id: Option<RejectionId>,
@@ -27,8 +23,8 @@ pub(crate) struct NewItem {
     pub(crate) actor: String,
 }
 
-/// Makes an item of a change, unless its key was used before: then nothing happens and `None` comes back. On a
-/// change that is paused or held it begins as blocked.
+/// Creates an item for a change. Returns `None` and does nothing if its key was used before. If the
+/// change is paused or held, the item starts as blocked.
 pub(crate) fn insert_item(
     conn: &Connection,
     change: &Change,
@@ -38,7 +34,7 @@ pub(crate) fn insert_item(
     insert(conn, &change.project_id, Some(change), new, now)
 }
 
-/// As [`insert_item`], for a project as a whole.
+/// Like [`insert_item`], for a project as a whole.
 pub(crate) fn insert_for_project(
     conn: &Connection,
     project: &Project,
@@ -77,25 +73,17 @@ fn insert(
              :priority, :key, :fix_cycle, :host, :worktree, :now, :metadata)
          ON CONFLICT (idempotency_key) DO NOTHING",
         params! {
-            ":item_id": item_id,
-            ":project_id": project_id,
-            ":change_id": change.map(|change| &change.change_id),
-            ":rejection_id": new.rejection_id,
-            ":title": new.title,
-            ":source": new.source,
-            ":source_ref": change.map(|change| &change.branch),
-            ":status": status,
-            ":priority": new.priority,
-            ":key": new.idempotency_key,
-            ":fix_cycle": new.fix_cycle,
-            ":host": change.map(|change| &change.host),
-            ":worktree": change.map(|change| &change.worktree),
-            ":now": now,
-            ":metadata": metadata,
+            item_id, project_id, status, now, metadata,
+            change_id: change.map(|change| &change.change_id),
+            source_ref: change.map(|change| &change.branch),
+            key: new.idempotency_key,
+            host: change.map(|change| &change.host),
+            worktree: change.map(|change| &change.worktree);
+            new.{ rejection_id, title, source, priority, fix_cycle }
         },
     )?;
     if inserted == 0 {
-        // The id was taken for nothing: give it back, so that ids stay without gaps.
+        // The id was not used: return it, so that ids have no gaps.
         conn.execute(
             "UPDATE counters SET value = value - 1 WHERE name = 'w'",
             &[],
@@ -117,7 +105,7 @@ fn insert(
     item(conn, &item_id).map(Some)
 }
 
-/// A review of the change's head, as an item that is about to be made.
+/// Creates the input for a review of the change's head.
 pub(crate) fn review_item(change: &Change, key: String, actor: &str) -> NewItem {
     NewItem {
         rejection_id: None,
@@ -144,22 +132,22 @@ pub(crate) fn review_item(change: &Change, key: String, actor: &str) -> NewItem 
 pub(crate) fn item(conn: &Connection, id: &ItemId) -> Result<Item> {
     conn.optional(
         "SELECT * FROM work_items WHERE item_id = :id",
-        params! { ":id": id },
+        params! { id },
         from_row::item,
     )?
     .ok_or_else(|| BoardError::not_found("work item", id))
 }
 
-/// All items of a change, oldest first.
+/// Returns all items of a change, oldest first.
 pub(crate) fn items_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Item>> {
     conn.all(
         "SELECT * FROM work_items WHERE change_id = :id ORDER BY length(item_id), item_id",
-        params! { ":id": change_id },
+        params! { id: change_id },
         from_row::item,
     )
 }
 
-/// Items by status (all when none is given), in the order in which they would be claimed.
+/// Returns items by status (all if none is given), in the order in which they would be claimed.
 pub(crate) fn list_items(
     conn: &Connection,
     status: Option<Status>,
@@ -168,12 +156,12 @@ pub(crate) fn list_items(
     conn.all(
         "SELECT * FROM work_items WHERE (:status IS NULL OR status = :status)
          ORDER BY priority, created_at, length(item_id), item_id LIMIT :limit",
-        params! { ":status": status, ":limit": limit },
+        params! { status, limit },
         from_row::item,
     )
 }
 
-/// Cancels one open item and fences whoever runs it; what that means for its change is the caller's to say.
+/// Cancels one open item and fences its holder. The caller handles the effect on the change.
 pub(crate) fn cancel_item(
     conn: &Connection,
     id: &ItemId,
@@ -186,13 +174,13 @@ pub(crate) fn cancel_item(
         "UPDATE work_items SET status = 'cancelled', epoch = epoch + 1, claimed_by = NULL, lease_expires_at = NULL,
              completed_at = :now, failure_reason = :reason
          WHERE item_id = :id AND status IN ('available', 'claimed', 'blocked')",
-        params! { ":now": now, ":reason": reason, ":id": id },
+        params! { now, reason, id },
     )?;
     if moved != 1 {
-        return Err(BoardError::Refused {
-            what: format!("{id} is {} and can't be cancelled", before.status),
-            hint: Some("open items are available, claimed or blocked".into()),
-        });
+        return Err(BoardError::refused_with_hint(
+            format!("{id} is {} and can't be cancelled", before.status),
+            "open items are available, claimed or blocked",
+        ));
     }
     let cancelled = body::WorkCancelled {
         item_id: Some(id.clone()),
@@ -209,7 +197,7 @@ pub(crate) fn cancel_item(
     item(conn, id)
 }
 
-/// Cancels what is open of a change, but one item.
+/// Cancels the open items of a change, except one.
 pub(crate) fn cancel_open(
     conn: &Connection,
     change_id: &ChangeId,
@@ -225,8 +213,8 @@ pub(crate) fn cancel_open(
     Ok(())
 }
 
-/// Opens a failed or cancelled item again, as if it had never run: its counters of trouble begin anew, its epoch
-/// and attempt do not.
+/// Reopens a failed or cancelled item as if it had never run: its failure counters restart, its
+/// epoch and attempt do not.
 pub(crate) fn requeue_item(
     conn: &Connection,
     change: Option<&Change>,
@@ -238,16 +226,11 @@ pub(crate) fn requeue_item(
         && let Some(trigger) = claimed_by(before.source)
         && state::next(change.state, trigger, Facts::from(change)).is_err()
     {
-        return Err(BoardError::Refused {
-            what: format!(
-                "{} is {}: it has no use for {} {id}",
-                change.change_id, change.state, before.source
-            ),
-            hint: Some(format!(
-                "`remand retry {0}` or `remand refine {0}` send it on",
-                change.change_id
-            )),
-        });
+        let (of, state, source) = (&change.change_id, change.state, before.source);
+        return Err(BoardError::refused_with_hint(
+            format!("{of} is {state}: it has no use for {source} {id}"),
+            format!("`remand retry {of}` or `remand refine {of}` send it on"),
+        ));
     }
     let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
     let status = if waits {
@@ -259,14 +242,14 @@ pub(crate) fn requeue_item(
         "UPDATE work_items SET status = :status, completed_at = NULL, failure_reason = NULL, not_before = NULL,
              gate_rounds = 0, lost_runs = 0, asked_again = 0
          WHERE item_id = :id AND status IN ('failed', 'cancelled')",
-        params! { ":status": status, ":id": id },
+        params! { status, id },
     )?;
     let reopened = item(conn, id)?;
     if moved != 1 {
-        return Err(BoardError::Refused {
-            what: format!("{id} is {} and can't be queued again", reopened.status),
-            hint: Some("failed and cancelled items can".into()),
-        });
+        return Err(BoardError::refused_with_hint(
+            format!("{id} is {} and can't be queued again", reopened.status),
+            "failed and cancelled items can",
+        ));
     }
     let created = body::WorkCreated {
         source: Some(reopened.source),
@@ -281,7 +264,7 @@ pub(crate) fn requeue_item(
     Ok(reopened)
 }
 
-/// The move that claiming an item of this source makes.
+/// Returns the transition that is caused by claiming an item of this source.
 pub(crate) fn claimed_by(source: Source) -> Option<Trigger> {
     match source {
         Source::ReviewFix => Some(Trigger::FixClaimed),
@@ -291,15 +274,15 @@ pub(crate) fn claimed_by(source: Source) -> Option<Trigger> {
     }
 }
 
-/// Marks a rejected review's item for a person, beside the mark on its change.
+/// Marks the item of a rejected review for a person, in addition to the mark on its change.
 pub(crate) fn mark_human_review(conn: &Connection, id: &ItemId) -> Result<()> {
     conn.run(
         "UPDATE work_items SET metadata = json_set(metadata, '$.human_review_required', json('true')) WHERE item_id = :id",
-        params! { ":id": id },
+        params! { id },
     )
 }
 
-/// An event about an item of a change.
+/// Creates an event about an item of a change.
 pub(crate) fn about_item(
     change_id: &ChangeId,
     item_id: &ItemId,

@@ -1,42 +1,39 @@
-//! Runs: one row a process, with what it started from, how it ended and what it left. A step whose result is in
-//! here is not done again after a crash.
+//! Runs: one row per process, with its starting point, its end and its results. A step whose result
+//! is recorded here is not repeated after a crash.
 
 use super::claim::fenced;
 use super::{coverage, hold};
-use crate::blackboard::BoardError;
-use crate::blackboard::Coverage;
-use crate::blackboard::Result;
-use crate::blackboard::from_row;
 use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::{BoardError, Coverage, Result, from_row};
 use crate::change::Change;
 use crate::clock::Time;
-use crate::event::body;
-use crate::event::{NewEvent, TargetType};
+use crate::event::{NewEvent, TargetType, body};
 use crate::work::{
     Claim, Ended, GateResult, ItemId, PlanReason, PlanSource, PromptCut, Run, RunId,
 };
 
-/// A run that is about to begin.
+/// Run that is about to start.
 #[derive(Debug, Clone)]
 pub(crate) struct NewRun {
     pub(crate) agent: String,
     pub(crate) model: Option<String>,
-    /// Known before it starts: what a crash cuts is found again by it.
+    /// Session id, known before the run starts, so that a run interrupted by a crash can be found
+    /// again.
     pub(crate) session: Option<String>,
     pub(crate) head_before: String,
-    /// The folder under which each run has its own, by its id.
+    /// Parent directory of the run directories, which are named by run id.
     pub(crate) runs_dir: String,
-    /// Which run of its item it is, from 1.
+    /// Number of this run within its item, from 1.
     pub(crate) part: usize,
-    /// The feedback that waits to be told, with how much of it is in its prompt.
+    /// Pending feedback, with the part of it that is in the prompt.
     pub(crate) feedback: Vec<Coverage>,
-    /// What is left out of its prompt otherwise.
+    /// Other content omitted from the prompt.
     pub(crate) cuts: Vec<PromptCut>,
-    /// Where the plan in its prompt comes from; none where there are no plans.
+    /// Origin of the plan in the prompt; `None` if there are no plans.
     pub(crate) plan: Option<PlanSource>,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunEnd {
     pub(crate) ended: Option<Ended>,
@@ -46,13 +43,13 @@ pub(crate) struct RunEnd {
     pub(crate) session: Option<String>,
     pub(crate) tokens: Option<i64>,
     pub(crate) cost_micros: Option<i64>,
-    /// Where its work is kept, when it was taken off the branch.
+    /// Ref that keeps its work, if it was removed from the branch.
     pub(crate) wip: Option<String>,
-    /// What is said of it, where its end alone says too little.
+    /// Additional information, if the kind of end alone is not enough.
     pub(crate) note: Option<String>,
 }
 
-/// Commits what the run starts from, before anything is started.
+/// Commits the starting point of a run, before anything is started.
 pub(crate) fn start_run(
     conn: &Connection,
     claim: &Claim,
@@ -66,17 +63,11 @@ pub(crate) fn start_run(
         "INSERT INTO runs (run_id, item_id, change_id, worktree, epoch, agent, model, session, dir, head_before, started_at)
          VALUES (:run_id, :item_id, :change_id, :worktree, :epoch, :agent, :model, :session, :dir, :head_before, :now)",
         params! {
-            ":run_id": run_id,
-            ":item_id": claim.item_id,
-            ":change_id": change.change_id,
-            ":worktree": change.worktree,
-            ":epoch": claim.epoch,
-            ":agent": new.agent,
-            ":model": new.model,
-            ":session": new.session,
-            ":dir": format!("{}/{run_id}", new.runs_dir),
-            ":head_before": new.head_before,
-            ":now": now,
+            run_id, now,
+            dir: format!("{}/{run_id}", new.runs_dir);
+            claim.{ item_id, epoch };
+            change.{ change_id, worktree };
+            new.{ agent, model, session, head_before }
         },
     )?;
     coverage::record(conn, &run_id, &new.feedback)?;
@@ -135,7 +126,7 @@ pub(crate) fn start_run(
     run(conn, &run_id)
 }
 
-/// A plan that is there and not used is worth a look by a person.
+/// Records a plan that exists but is not used, which a person should look at.
 fn note_plan(
     conn: &Connection,
     change: &Change,
@@ -183,7 +174,7 @@ fn names_of(cuts: &[PromptCut]) -> String {
     cuts.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Who watches over the run: enough to prove its death later.
+/// Records the process that supervises the run, with enough data to prove its death later.
 pub(crate) fn record_shim(
     conn: &Connection,
     id: &RunId,
@@ -193,19 +184,20 @@ pub(crate) fn record_shim(
 ) -> Result<()> {
     conn.run(
         "UPDATE runs SET pid = :pid, start_time = :start_time, boot_id = :boot_id WHERE run_id = :id",
-        params! { ":pid": pid, ":start_time": start_time, ":boot_id": boot_id, ":id": id },
+        params! { pid, start_time, boot_id, id },
     )
 }
 
-/// The most that is counted, of a run and of a change: what an agent or a clock says must never overflow a sum.
+/// Maximum of a counter, for a run and for a change: values from an agent or a clock must never
+/// overflow a sum.
 const MOST: i64 = 1_000_000_000_000_000;
 
-/// Records the end of a run once; what it spent goes to its change in the same breath.
+/// Records the end of a run once, and adds its spending to its change in the same step.
 pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) -> Result<()> {
     let Some(ended) = end.ended else {
         return Ok(());
     };
-    let counted = |told: Option<i64>| told.filter(|n| *n >= 0).map(|n| n.min(MOST));
+    let counted = |reported: Option<i64>| reported.filter(|n| *n >= 0).map(|n| n.min(MOST));
     let (tokens, cost, ms) = (
         counted(end.tokens),
         counted(end.cost_micros),
@@ -215,26 +207,17 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
         "UPDATE runs SET ended = :ended, ended_at = :now, exit_status = :status, signal = :signal,
              session = coalesce(:session, session), tokens = :tokens, cost_micros = :cost
          WHERE run_id = :id AND ended IS NULL",
-        params! {
-            ":ended": ended,
-            ":now": now,
-            ":status": end.exit_status,
-            ":signal": end.signal,
-            ":session": end.session,
-            ":tokens": tokens,
-            ":cost": cost,
-            ":id": id,
-        },
+        params! { ended, now, tokens, cost, id, status: end.exit_status; end.{ signal, session } },
     )?;
     if moved == 0 {
         return Ok(());
     }
     let ended_run = run(conn, id)?;
     if ended == Ended::Agent {
-        // Only runs that vanish one after the other show that something ends them.
+        // Only consecutive lost runs show that something ends them.
         conn.execute(
             "UPDATE work_items SET lost_runs = 0 WHERE item_id = :id",
-            params! { ":id": ended_run.item_id },
+            params! { id: ended_run.item_id },
         )?;
     }
     conn.execute(
@@ -242,11 +225,11 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
              cost_micros = min(cost_micros + :cost, :most)
          WHERE change_id = :id",
         params! {
-            ":ms": ms,
-            ":tokens": tokens.unwrap_or(0),
-            ":cost": cost.unwrap_or(0),
-            ":most": MOST,
-            ":id": ended_run.change_id,
+            ms,
+            tokens: tokens.unwrap_or(0),
+            cost: cost.unwrap_or(0),
+            most: MOST,
+            id: ended_run.change_id,
         },
     )?;
     let note = end
@@ -271,18 +254,18 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
     Ok(())
 }
 
-/// What the other runs of an item in a session cost, as far as they told: an agent that goes on with a session tells
-/// the sum.
+/// Returns the reported cost of the other runs of an item in a session: an agent that continues a
+/// session reports the sum.
 pub(crate) fn counted_in_session(conn: &Connection, ended: &Run) -> Result<i64> {
     conn.one(
         "SELECT coalesce(sum(cost_micros), 0) FROM runs
          WHERE item_id = :item AND session = :session AND run_id <> :run",
-        params! { ":item": ended.item_id, ":session": ended.session, ":run": ended.run_id },
+        params! { item: ended.item_id, session: ended.session, run: ended.run_id },
         |row| row.get(0),
     )
 }
 
-/// The commit that a good run led to.
+/// Records the commit that a successful run produced.
 pub(crate) fn record_head_after(
     conn: &Connection,
     claim: &Claim,
@@ -292,13 +275,14 @@ pub(crate) fn record_head_after(
     fenced(conn, claim)?;
     let moved = conn.execute(
         "UPDATE runs SET head_after = :head WHERE run_id = :id AND item_id = :item AND ended = 'agent'",
-        params! { ":head": head, ":id": id, ":item": claim.item_id },
+        params! { head, id, item: claim.item_id },
     )?;
     one_of(moved, claim, id)?;
     hold::forget_repeats(conn, &run(conn, id)?.change_id)
 }
 
-/// The remote had moved: the commits of a run were replayed there, and its gates have to pass again.
+/// Records that the commits of a run were replayed because the remote had moved. Its gates have to
+/// pass again.
 pub(crate) fn record_rebase(
     conn: &Connection,
     claim: &Claim,
@@ -310,26 +294,23 @@ pub(crate) fn record_rebase(
     let moved = conn.execute(
         "UPDATE runs SET head_after = :head, rebased_onto = :onto, gates = NULL, gate_output = NULL
          WHERE run_id = :id AND item_id = :item AND head_after IS NOT NULL",
-        params! { ":head": head, ":onto": onto, ":id": id, ":item": claim.item_id },
+        params! { head, onto, id, item: claim.item_id },
     )?;
     one_of(moved, claim, id)
 }
 
-/// A result that no row took would be done again after a crash.
+/// Fails unless exactly one row was updated: an unrecorded result would be repeated after a crash.
 fn one_of(moved: usize, claim: &Claim, id: &RunId) -> Result<()> {
     if moved == 1 {
         return Ok(());
     }
-    Err(BoardError::Refused {
-        what: format!(
-            "{id} is no run of {} that ended by itself: nothing can be recorded for it",
-            claim.item_id
-        ),
-        hint: None,
-    })
+    let item = &claim.item_id;
+    Err(BoardError::refused(format!(
+        "{id} is no run of {item} that ended by itself: nothing can be recorded for it"
+    )))
 }
 
-/// What the gates said of a run's commit; red counts a round on the item.
+/// Records the gate results for a run's commit. A failure counts as a gate round of the item.
 pub(crate) fn record_gates(
     conn: &Connection,
     claim: &Claim,
@@ -341,67 +322,69 @@ pub(crate) fn record_gates(
     let moved = conn.execute(
         "UPDATE runs SET gates = :gates, gate_output = :output
          WHERE run_id = :id AND item_id = :item AND head_after IS NOT NULL",
-        params! { ":gates": result, ":output": output, ":id": id, ":item": claim.item_id },
+        params! { gates: result, output, id, item: claim.item_id },
     )?;
     one_of(moved, claim, id)?;
     hold::forget_repeats(conn, &run(conn, id)?.change_id)?;
     let red = i64::from(result == GateResult::Red);
     conn.one(
         "UPDATE work_items SET gate_rounds = gate_rounds + :red WHERE item_id = :id RETURNING gate_rounds",
-        params! { ":red": red, ":id": claim.item_id },
+        params! { red, id: claim.item_id },
         |row| row.get(0),
     )
 }
 
-/// Records which gates are about to run on a run's commit: their result holds for these only.
+/// Records which gates are about to run on a run's commit. Their result applies to these only.
 pub(crate) fn begin_gates(conn: &Connection, claim: &Claim, id: &RunId, rules: &str) -> Result<()> {
     fenced(conn, claim)?;
     conn.run(
         "UPDATE runs SET gate_rules = :rules WHERE run_id = :id AND gates IS NULL",
-        params! { ":rules": rules, ":id": id },
+        params! { rules, id },
     )
 }
 
-/// Other gates are in force than those that passed: they have to run again.
+/// Clears a gate result, because other gates than those that passed are in force. They have to run
+/// again.
 pub(crate) fn forget_gates(conn: &Connection, claim: &Claim, id: &RunId) -> Result<()> {
     fenced(conn, claim)?;
     conn.run(
         "UPDATE runs SET gates = NULL, gate_output = NULL WHERE run_id = :id AND gates = 'green'",
-        params! { ":id": id },
+        params! { id },
     )
 }
 
-/// Writes down why a run's work is not used, before it is taken off the branch.
+/// Records why a run's work is not used, before it is removed from the branch.
 pub(crate) fn refuse_run(conn: &Connection, claim: &Claim, id: &RunId, reason: &str) -> Result<()> {
     fenced(conn, claim)?;
     conn.run(
         "UPDATE runs SET refused = :reason WHERE run_id = :id AND refused IS NULL",
-        params! { ":reason": reason, ":id": id },
+        params! { reason, id },
     )
 }
 
-/// The run's work was kept elsewhere and taken off the branch: nothing goes on from it.
+/// Records that the run's work was kept elsewhere and removed from the branch: nothing continues
+/// from it.
 pub(crate) fn discard_run(conn: &Connection, id: &RunId) -> Result<()> {
     conn.run(
         "UPDATE runs SET discarded = 1 WHERE run_id = :id",
-        params! { ":id": id },
+        params! { id },
     )
 }
 
 pub(crate) fn run(conn: &Connection, id: &RunId) -> Result<Run> {
     conn.optional(
         "SELECT * FROM runs WHERE run_id = :id",
-        params! { ":id": id },
+        params! { id },
         from_row::run,
     )?
     .ok_or_else(|| BoardError::not_found("run", id))
 }
 
-/// All runs of an item, oldest first: by their numbers, since a clock may go back.
+/// Returns all runs of an item, oldest first: by number, since a clock may go back.
 pub(crate) fn runs_of(conn: &Connection, item_id: &ItemId) -> Result<Vec<Run>> {
     conn.all(
         "SELECT * FROM runs WHERE item_id = :id ORDER BY length(run_id), run_id",
-        params! { ":id": item_id },
+        params! { id: item_id },
         from_row::run,
     )
 }
@@ -410,18 +393,18 @@ pub(crate) fn last_run(conn: &Connection, item_id: &ItemId) -> Result<Option<Run
     Ok(runs_of(conn, item_id)?.pop())
 }
 
-/// What the runs of an item had edited and was not taken.
+/// Returns the paths that the runs of an item had edited and that were discarded.
 pub(crate) fn undone_paths(conn: &Connection, item_id: &ItemId) -> Result<Vec<String>> {
     conn.all(
         "SELECT json_each.value FROM runs JOIN events ON events.target_type = 'run' AND events.target_id = runs.run_id,
              json_each(events.metadata, '$.paths')
          WHERE runs.item_id = :item_id AND events.event_type = 'edits_undone' AND json_each.type = 'text'",
-        params! { ":item_id": item_id },
+        params! { item_id },
         |row| row.get(0),
     )
 }
 
-/// Runs without an end: under way, or cut.
+/// Returns runs without an end: in progress, or interrupted.
 pub(crate) fn open_runs(conn: &Connection) -> Result<Vec<Run>> {
     let mut open: Vec<Run> = conn.all(
         "SELECT * FROM runs INDEXED BY runs_one_open_per_worktree WHERE ended_at IS NULL",
@@ -432,7 +415,8 @@ pub(crate) fn open_runs(conn: &Connection) -> Result<Vec<Run>> {
     Ok(open)
 }
 
-/// Runs without an end whose item is over, with their change: the program died after somebody had ended the item.
+/// Returns runs without an end whose item has ended, with their change: the program died after
+/// somebody had ended the item.
 pub(crate) fn orphaned_runs(conn: &Connection) -> Result<Vec<(Run, Change)>> {
     let mut orphaned = Vec::new();
     for run in open_runs(conn)? {
@@ -447,11 +431,11 @@ pub(crate) fn orphaned_runs(conn: &Connection) -> Result<Vec<(Run, Change)>> {
     Ok(orphaned)
 }
 
-/// A run that was cut in this worktree, whichever item it was of.
+/// Returns a run that was interrupted in this worktree, whichever item it belonged to.
 pub(crate) fn open_run_at(conn: &Connection, worktree: &str) -> Result<Option<Run>> {
     conn.optional(
         "SELECT * FROM runs WHERE worktree = :worktree AND ended_at IS NULL",
-        params! { ":worktree": worktree },
+        params! { worktree },
         from_row::run,
     )
 }

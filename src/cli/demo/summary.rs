@@ -1,4 +1,4 @@
-//! The end of the demo: what became of each pull request, and what to look at next.
+//! The end of the demo: the result of each pull request, and commands to try next.
 
 use std::path::Path;
 
@@ -6,8 +6,9 @@ use anyhow::{Context as _, Result};
 
 use crate::cli::frame::ui::{Line, TextStyle, Ui};
 use crate::demo::{Ends, PARTS, Part, REPO, Remark, Stage};
+use crate::text::prefixed;
 
-/// Each pull request as it stands on the remote and on the stand-in for GitHub.
+/// Prints each pull request with its state on the remote and on the fake GitHub.
 pub(super) async fn pages(out: &mut Ui, stage: &Stage, ends: &[Option<bool>]) -> Result<()> {
     for (part, ended) in PARTS.iter().zip(ends) {
         let (look, end) = match ended {
@@ -15,7 +16,7 @@ pub(super) async fn pages(out: &mut Ui, stage: &Stage, ends: &[Option<bool>]) ->
             Some(false) | None => (TextStyle::Bad, "did not end as it should".to_owned()),
         };
         out.blank()?;
-        let head = Line::default().strong(format!("{REPO}#{}  {}", part.number, part.title));
+        let head = Line::new().strong(format!("{REPO}#{}  {}", part.number, part.title));
         out.line(head.plain(": ").piece(look, end))?;
         list(out, "remote", stage.pushed(part).await?)?;
         list(
@@ -30,7 +31,7 @@ pub(super) async fn pages(out: &mut Ui, stage: &Stage, ends: &[Option<bool>]) ->
 fn list(out: &mut Ui, what: &str, lines: Vec<String>) -> Result<()> {
     for (at, line) in lines.into_iter().enumerate() {
         let what = if at == 0 { what } else { "" };
-        out.line(Line::default().faint(format!("  {what:<6}  ")).plain(line))?;
+        out.line(Line::new().faint(format!("  {what:<6}  ")).plain(line))?;
     }
     Ok(())
 }
@@ -53,19 +54,15 @@ fn end(part: &Part) -> (TextStyle, String) {
 }
 
 fn one_line(said: &Remark) -> String {
-    let place = said
-        .place
-        .as_ref()
-        .map(|place| format!(" at {place}"))
-        .unwrap_or_default();
+    let place = prefixed(" at ", said.place.as_ref());
     format!("{} {}{place}: {}", said.by, said.how, said.text)
 }
 
 pub(super) fn words(out: &mut Ui, folder: &Path, is_kept: bool) -> Result<()> {
     out.blank()?;
-    let command = |text: String| Line::default().plain("  ").command(text);
+    let command = |text: String| Line::new().plain("  ").command(text);
     if is_kept {
-        // Whoever looks at a demo need not have installed anything.
+        // People who run the demo may not have installed remand.
         let remand = std::env::current_exe().context("the path of this program is not known")?;
         let remand = remand.display();
         out.line("All of it is still there. To look at:")?;

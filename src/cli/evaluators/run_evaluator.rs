@@ -1,4 +1,4 @@
-//! `remand evaluators run`: one pass of one evaluator, for real or to see what it would do.
+//! `remand evaluators run`: one pass of one evaluator, for real or as a dry run.
 
 use anyhow::Result;
 use clap::Args;
@@ -8,7 +8,7 @@ use crate::blackboard::{self as bb, SyncDb};
 use crate::cli::evaluators::no_such;
 use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
 use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::frame::ui::Line;
 use crate::clock;
 use crate::config::Loaded;
 use crate::evaluator::{Config, Definition};
@@ -17,7 +17,7 @@ use crate::heartbeat::{self, Beat, command};
 use crate::process::ProcessId;
 use crate::{daemon, wake};
 
-/// How many events of one pass are shown.
+/// Maximum number of events of one pass that are shown.
 const MOST_EVENTS: i64 = 1_000;
 
 /// Have one evaluator look now, whatever its schedule says
@@ -40,7 +40,7 @@ pub(super) fn run(
     ctx: &mut CommandContext,
 ) -> Result<ExitCode> {
     let Some(definition) = all.iter().find(|definition| definition.name == args.name) else {
-        return Err(no_such(&args.name, all.iter().map(|one| one.name.as_str())).into());
+        return no_such(&args.name, all.iter().map(|one| one.name.as_str())).fail();
     };
     if !args.dry_run {
         refuse_agents()?;
@@ -48,7 +48,7 @@ pub(super) fn run(
     if !args.dry_run && matches!(definition.config, Config::Command(_)) {
         let stops = ctx.read(bb::stops)?;
         if let Some(stop) = stops.iter().find(|stop| stop.project_id.is_none()) {
-            return Err(CommandError::needs_person(format!(
+            return CommandError::needs_person(format!(
                 "{}: no program is started",
                 stop_sentence(stop)
             ))
@@ -56,7 +56,7 @@ pub(super) fn run(
                 "`{}` ends that; --dry-run shows what would come of it",
                 stop_command(stop)
             ))
-            .into());
+            .fail();
         }
     }
     let mut board = if args.dry_run && settings.blackboard.exists() {
@@ -72,35 +72,33 @@ pub(super) fn run(
     }
     if let Some(reason) = trouble {
         let fail = CommandError::new(format!("nothing of {} is used: {reason}", definition.name));
-        return Err(fail
+        return fail
             .hint("docs/evaluators.md says what it is given and what it may print")
-            .into());
+            .fail();
     }
-    if ctx.out.is_json() {
-        ctx.out.json(&json!({
-            "evaluator": definition.name,
-            "dry_run": args.dry_run,
-            "taken_in": beat.taken_in,
-            "applied": beat.applied,
-            "events": events,
-        }))?;
-        return Ok(ExitCode::Done);
-    }
-    let name = &definition.name;
-    if events.is_empty() {
-        ctx.out.line(format!("{name} proposes nothing new"))?;
-    }
-    for event in &events {
-        let about = format!("{} {}", event.target_type, event.target_id);
-        let line = Line::default().piece(TextStyle::Strong, event.event_type.as_str());
-        ctx.out
-            .line(line.faint(format!("  {about}  ")).plain(&event.summary))?;
-    }
-    if args.dry_run {
-        ctx.out
-            .note("this is what would be written; nothing was (--dry-run)")?;
-    }
-    Ok(ExitCode::Done)
+    let value = json!({
+        "evaluator": definition.name,
+        "dry_run": args.dry_run,
+        "taken_in": beat.taken_in,
+        "applied": beat.applied,
+        "events": events,
+    });
+    ctx.show(&value, |ctx, _| {
+        if events.is_empty() {
+            ctx.out
+                .line(format!("{} proposes nothing new", definition.name))?;
+        }
+        for event in &events {
+            let about = format!("  {} {}  ", event.target_type, event.target_id);
+            let line = Line::new().strong(event.event_type).faint(about);
+            ctx.out.line(line.plain(&event.summary))?;
+        }
+        if args.dry_run {
+            ctx.out
+                .note("this is what would be written; nothing was (--dry-run)")?;
+        }
+        Ok(())
+    })
 }
 
 fn pass(

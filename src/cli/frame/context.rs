@@ -1,15 +1,17 @@
-//! What a command has at hand: the settings, the blackboard, git, the time, and where to print.
+//! Context of a command: settings, blackboard, git, time and output.
 
 use std::cell::Cell;
+use std::fmt::Display;
 use std::future::Future;
 use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use serde::Serialize;
 
-use super::error::CommandError;
-use super::pr_ref::PrRef;
-use super::ui::Ui;
+use super::error::{CommandError, ExitCode};
+use super::pr_ref::{PrRef, project_here};
+use super::ui::{Line, Ui};
 use crate::blackboard::{self as bb, BoardError, Conn, SyncDb};
 use crate::change::{Change, ChangeId};
 use crate::clock::{self, Time};
@@ -19,24 +21,30 @@ use crate::evaluator::Definition;
 use crate::evaluator::definition;
 use crate::explain::{Around, Daemon, pr_name};
 use crate::git::Git;
+use crate::sanitize::cap;
 use crate::{daemon, heartbeat, wake};
 
-/// The most that is read of a file or of stdin: far more than a review, far less than the memory.
+/// Maximum number of bytes read from a file or stdin: far larger than a review, far smaller than
+/// memory.
 const TEXT_CAP: u64 = 4 * 1024 * 1024;
+
+/// Maximum number of characters of one field: outside text may be megabytes, and JSON has all of
+/// it.
+pub(crate) const FIELD_CAP: usize = 4_000;
 
 pub(crate) struct CommandContext {
     pub(crate) out: Ui,
     pub(crate) now: Time,
-    /// How often `-v` was given.
+    /// Number of times `-v` was given.
     pub(crate) verbose: u8,
     place: ConfigLocation,
     missing: Missing,
-    /// Whether no project is known yet, which is to be said at the end.
+    /// Set if no project is known yet, which is reported at the end.
     knows_nothing: Cell<bool>,
 }
 
-/// What is done where there is no blackboard yet. Only a command that puts something on it makes one: a mistyped name
-/// must not be answered with an empty board.
+/// Behaviour if there is no blackboard yet. Only a command that writes to it creates one: the
+/// result of a mistyped path must not be an empty board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Missing {
     Refuse,
@@ -55,12 +63,12 @@ impl CommandContext {
         }
     }
 
-    /// What the command line says about places.
+    /// Config file and blackboard named on the command line.
     pub(crate) fn place(&self) -> &ConfigLocation {
         &self.place
     }
 
-    /// Goes on at another blackboard.
+    /// Switches to another config file or blackboard.
     pub(crate) fn move_to(&mut self, place: ConfigLocation) {
         self.place = place;
         self.now = clock::now();
@@ -70,17 +78,47 @@ impl CommandContext {
         Ok(config::load(&self.place)?)
     }
 
-    /// The evaluators in force.
+    /// Prints a result: as JSON for programs, with `print` for people.
+    pub(crate) fn show<T: Serialize>(
+        &mut self,
+        value: &T,
+        print: impl FnOnce(&mut Self, &T) -> Result<()>,
+    ) -> Result<ExitCode> {
+        if self.out.is_json() {
+            self.out.json(value)?;
+        } else {
+            print(self, value)?;
+        }
+        Ok(ExitCode::Done)
+    }
+
+    /// Prints a label and its value in the column layout of `status` and `show`; nothing if it is
+    /// empty.
+    pub(crate) fn field(&mut self, label: &str, value: impl Display) -> Result<()> {
+        let value = value.to_string();
+        if !value.is_empty() {
+            let label = Line::label(label);
+            self.out.wrapped(label, 11, &cap(&value, FIELD_CAP))?;
+        }
+        Ok(())
+    }
+
+    /// Like `field`, for an optional value.
+    pub(crate) fn field_if(&mut self, label: &str, value: Option<impl Display>) -> Result<()> {
+        value.map_or(Ok(()), |value| self.field(label, value))
+    }
+
+    /// Loads the evaluators in force.
     pub(crate) fn evaluators(&self, settings: &Loaded) -> Result<Vec<Definition>> {
         Ok(definition::load(settings.evaluators.as_deref(), self.now)?)
     }
 
-    /// What this command writes may be the first on its blackboard.
+    /// Allows this command to create the blackboard.
     pub(crate) fn may_begin(&mut self) {
         self.missing = Missing::Make;
     }
 
-    /// No project is known yet: whatever was asked, that is what to begin with.
+    /// Records that no project is known yet: the first thing to fix, whatever the command was.
     pub(crate) fn note_nothing_known(&self) {
         self.knows_nothing.set(true);
     }
@@ -89,14 +127,15 @@ impl CommandContext {
         self.knows_nothing.get()
     }
 
-    /// The blackboard to look at. Where there is none it is an empty one that is nowhere, unless a person named it.
+    /// Opens the blackboard for reading. A missing one is an empty one in memory, unless it was
+    /// named explicitly.
     pub(crate) fn board(&self) -> Result<SyncDb> {
         let settings = self.settings()?;
         if let Some(board) = self.board_there(&settings)? {
             return Ok(board);
         }
         if self.missing == Missing::Refuse && is_named(&settings) {
-            return Err(not_there(&settings).into());
+            return not_there(&settings).fail();
         }
         if self.missing == Missing::Refuse {
             self.note_nothing_known();
@@ -104,9 +143,10 @@ impl CommandContext {
         Ok(SyncDb::empty(self.now)?)
     }
 
-    /// The blackboard, if there is one by now.
+    /// Opens the blackboard if it exists.
     pub(crate) fn board_there(&self, settings: &Loaded) -> Result<Option<SyncDb>> {
-        // Whatever keeps us from seeing it is said better by opening it. One that was only just begun has no bytes.
+        // If it is not accessible, opening it gives a better error. A blackboard that is just being
+        // created is empty.
         let is_there = settings.blackboard.metadata().map_or_else(
             |error| is_hidden(&error),
             |meta| meta.is_dir() || meta.len() > 0,
@@ -118,12 +158,12 @@ impl CommandContext {
         })
     }
 
-    /// One look at the blackboard.
+    /// Reads from the blackboard.
     pub(crate) fn read<T>(&self, look: impl FnOnce(&Conn) -> bb::Result<T>) -> Result<T> {
         Ok(self.board()?.read(look)?)
     }
 
-    /// One transaction, and the daemon is told.
+    /// Runs one transaction and wakes the daemon.
     pub(crate) fn write<T>(
         &self,
         name: &str,
@@ -138,15 +178,16 @@ impl CommandContext {
         let mut board = match (self.board_there(&settings)?, self.missing) {
             (Some(board), _) => board,
             (None, Missing::Make) => SyncDb::open(&settings.blackboard, self.now)?,
-            (None, Missing::Refuse) => return Err(not_there(&settings).into()),
+            (None, Missing::Refuse) => return not_there(&settings).fail(),
         };
         let value = board.write(name, |conn| step(conn, &with))?;
         wake::poke(board.path());
         Ok(value)
     }
 
-    /// As `write`, with one pass of the evaluators in the same transaction, so that what follows from the word is
-    /// there at once. Only a word that makes work is kept waiting by an evaluator that can't be read.
+    /// Like `write`, with one pass of the evaluators in the same transaction, so that the
+    /// consequences of a decision are visible immediately. An evaluator that cannot be read only
+    /// blocks decisions that create work.
     pub(crate) fn write_and_judge(
         &self,
         name: &str,
@@ -160,7 +201,7 @@ impl CommandContext {
         })
     }
 
-    /// What is the same for all changes that are looked at now.
+    /// Facts shared by all changes that are shown now.
     pub(crate) fn around(&self) -> Result<Around> {
         let settings = self.settings()?;
         let daemon = if wake::is_heard(&settings.blackboard) {
@@ -179,7 +220,7 @@ impl CommandContext {
         daemon::git(settings)
     }
 
-    /// The change that a person means by an id, a branch, the path of a worktree or a pull request.
+    /// Finds a change by id, branch, worktree path or pull request.
     pub(crate) fn change(&self, text: &str) -> Result<Change> {
         let name = self.pull_name(text)?;
         let found = self.read(|conn| find_change(conn, name.as_deref().unwrap_or(text)))?;
@@ -192,14 +233,24 @@ impl CommandContext {
         }
     }
 
-    /// Says so, when there was a change of this id.
+    /// Returns the error for a pruned change, if there was a change with this id.
     pub(crate) fn pruned(&self, id: &str) -> Result<Option<CommandError>> {
         let at = self.read(|conn| bb::pruned_at(conn, id))?;
         Ok(at.map(|at| CommandError::not_found(format!("{id} was over, and was pruned at {at}"))))
     }
 
-    /// A pull request as the blackboard knows it, when it was named otherwise: by its URL, or by its number alone.
+    /// Canonical name of a pull request that was named by its URL or by its number alone.
+    ///
+    /// A number without `#` names a pull request only if the project of the current directory has
+    /// one with that number.
     pub(crate) fn pull_name(&self, text: &str) -> Result<Option<String>> {
+        if let Some(name) = PrRef::bare(text) {
+            let Some(project) = project_here(self)? else {
+                return Ok(None);
+            };
+            let pull = self.read(|conn| bb::pull_row(conn, &project.project_id, name.number))?;
+            return Ok(pull.map(|_| pr_name(&project, name.number)));
+        }
         let Some(name) =
             PrRef::parse(text).filter(|name| name.repo.is_none() || text.contains("://"))
         else {
@@ -209,19 +260,20 @@ impl CommandContext {
     }
 }
 
-/// An agent that approves its own work has not been reviewed. A habit, not a wall: it may clear its environment.
+/// Refuses commands started inside a run: an agent that approves its own work has not been
+/// reviewed. This is a convention, not a security boundary: an agent can clear its environment.
 pub(crate) fn refuse_agents() -> Result<()> {
     if config::is_inside_a_run() {
-        return Err(CommandError::new(
+        return CommandError::new(
             "this was started inside a run, by an agent or a gate: only people have a word here",
         )
         .hint("an agent answers on its stdout")
-        .into());
+        .fail();
     }
     Ok(())
 }
 
-/// By the command line or the environment: the file that was meant, and no other.
+/// True if the command line or the environment names the blackboard: only that file is meant.
 fn is_named(settings: &Loaded) -> bool {
     match settings.blackboard_from {
         Origin::Flag(_) | Origin::Variable(_) => true,
@@ -253,13 +305,13 @@ fn is_hidden(error: &std::io::Error) -> bool {
     error.kind() != std::io::ErrorKind::NotFound
 }
 
-/// Who writes, and when.
+/// Actor and time of a write.
 pub(crate) struct Step {
     pub(crate) actor: String,
     pub(crate) now: Time,
 }
 
-/// The change, or names that are near to what was typed.
+/// Returns the change, or names similar to `text`.
 pub(crate) fn find_change(conn: &Conn, text: &str) -> bb::Result<Result<Change, Vec<String>>> {
     let path = Path::new(text)
         .canonicalize()
@@ -277,7 +329,7 @@ pub(crate) fn find_change(conn: &Conn, text: &str) -> bb::Result<Result<Change, 
     Ok(Err(near(conn, text)?))
 }
 
-/// Up to three names that are near to what was typed.
+/// Returns up to three names similar to `text`.
 fn near(conn: &Conn, text: &str) -> bb::Result<Vec<String>> {
     let mut known: Vec<String> = bb::change_names(conn)?.into_iter().flatten().collect();
     let mut found = Vec::new();
@@ -293,6 +345,11 @@ fn near(conn: &Conn, text: &str) -> bb::Result<Vec<String>> {
 
 pub(crate) fn no_such(text: &str, near: &[String]) -> CommandError {
     let fail = CommandError::not_found(format!("there is no change `{text}`"));
+    if PrRef::bare(text).is_some() {
+        return fail.hint(
+            "a number alone is a PR of the project you are in, once remand has seen it; elsewhere it is owner/repo#42",
+        );
+    }
     if near.is_empty() {
         fail.hint("a change is named by its id, its branch, the path of its worktree or its PR; `remand list --all` shows them")
     } else {
@@ -301,7 +358,7 @@ pub(crate) fn no_such(text: &str, near: &[String]) -> CommandError {
     }
 }
 
-/// The text of a file, `-` for stdin.
+/// Reads the text of a file; `-` means stdin.
 pub(crate) fn read_text(file: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     let name = file.display();
@@ -324,16 +381,16 @@ pub(crate) fn read_text(file: &Path) -> Result<String> {
             .with_context(|| format!("cannot read {name}"))?;
     }
     if u64::try_from(bytes.len()).is_ok_and(|length| length > TEXT_CAP) {
-        return Err(CommandError::new(format!(
+        return CommandError::new(format!(
             "{name} has more than {} MiB",
             TEXT_CAP / 1024 / 1024
         ))
-        .into());
+        .fail();
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Text given with `--text`, `-` for stdin; never empty.
+/// Returns the text given with `--text`; `-` means stdin. Never empty.
 pub(crate) fn said(text: &str) -> Result<String> {
     let text = if text == "-" {
         read_text(Path::new("-"))?
@@ -341,14 +398,14 @@ pub(crate) fn said(text: &str) -> Result<String> {
         text.to_owned()
     };
     if text.trim().is_empty() {
-        return Err(CommandError::usage("the text is empty")
+        return CommandError::usage("the text is empty")
             .hint("say what is to be done; `-` reads it from stdin")
-            .into());
+            .fail();
     }
     Ok(text)
 }
 
-/// Runs what waits for children or for time, on this thread.
+/// Runs a future that waits for child processes or timers, on this thread.
 pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -357,7 +414,7 @@ pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
     Ok(runtime.block_on(work))
 }
 
-/// What a list says of a change's id, when a row has one.
+/// Formats an optional change id for a list.
 pub(crate) fn id_or_dash(id: Option<&ChangeId>) -> &str {
     id.map_or("-", ChangeId::as_str)
 }

@@ -1,20 +1,22 @@
-//! How a command ends when it does not do what was asked: an exit code for programs, one line of what and one of a
-//! hint for people.
+//! Errors of commands: an exit code for programs, and for people one line with the error and one
+//! with a hint.
 
 use std::io;
 
 use super::journal;
-use super::ui::{Line, TextStyle, Ui};
+use super::ui::Ui;
 use crate::blackboard::BoardError;
+use crate::change::{Change, State};
 use crate::config::ConfigError;
 use crate::diagnostic::Colour;
 use crate::evaluator::definition::DefinitionError;
+use crate::explain::Because;
 use crate::git::GitError;
 use crate::github::GithubError;
 use crate::intake::IntakeError;
 use crate::prompt::PromptError;
 
-/// What a program that calls remand can tell apart.
+/// Exit codes, for programs that call remand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitCode {
     Done,
@@ -26,7 +28,7 @@ pub(crate) enum ExitCode {
     NeedsPerson,
 }
 
-/// A refusal in our own words.
+/// An error with a message and an optional hint.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub(crate) struct CommandError {
@@ -37,44 +39,62 @@ pub(crate) struct CommandError {
 
 impl CommandError {
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self {
-            code: ExitCode::Failed,
-            what: what.into(),
-            hint: None,
-        }
+        Self::with_code(ExitCode::Failed, what)
     }
 
     pub(crate) fn usage(what: impl Into<String>) -> Self {
-        Self {
-            code: ExitCode::Usage,
-            ..Self::new(what)
-        }
+        Self::with_code(ExitCode::Usage, what)
     }
 
     pub(crate) fn not_found(what: impl Into<String>) -> Self {
-        Self {
-            code: ExitCode::NotFound,
-            ..Self::new(what)
-        }
+        Self::with_code(ExitCode::NotFound, what)
     }
 
     pub(crate) fn config(what: impl Into<String>) -> Self {
-        Self {
-            code: ExitCode::Config,
-            ..Self::new(what)
-        }
+        Self::with_code(ExitCode::Config, what)
     }
 
     pub(crate) fn needs_person(what: impl Into<String>) -> Self {
-        Self {
-            code: ExitCode::NeedsPerson,
-            ..Self::new(what)
-        }
+        Self::with_code(ExitCode::NeedsPerson, what)
+    }
+
+    fn with_code(code: ExitCode, what: impl Into<String>) -> Self {
+        let (what, hint) = (what.into(), None);
+        Self { code, what, hint }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Returns the error as the result of a command or a part of it.
+    pub(crate) fn fail<T>(self) -> anyhow::Result<T> {
+        Err(self.into())
+    }
+}
+
+/// Changes the exit code of a refused command to 5 if its change is held or waits for a person.
+pub(crate) fn refused_for<T>(change: &Change, result: anyhow::Result<T>) -> anyhow::Result<T> {
+    let waits = change.state == State::Escalated || change.held_until.is_some();
+    result.map_err(|error| match error.downcast_ref() {
+        Some(BoardError::Refused { what, hint }) if waits => {
+            let (what, hint) = (what.clone(), hint.clone());
+            let code = ExitCode::NeedsPerson;
+            CommandError { code, what, hint }.into()
+        }
+        Some(_) | None => error,
+    })
+}
+
+impl ExitCode {
+    /// Exit code of a report on one change.
+    pub(crate) fn of_change(because: Because) -> Self {
+        if because.needs_person() {
+            Self::NeedsPerson
+        } else {
+            Self::Done
+        }
     }
 }
 
@@ -91,9 +111,9 @@ impl From<ExitCode> for std::process::ExitCode {
     }
 }
 
-/// Tells a person what went wrong and returns what a program is told.
+/// Prints an error for people and returns the exit code for programs.
 pub(crate) fn report(out: &mut Ui, error: &anyhow::Error) -> ExitCode {
-    // Whoever read our output has gone away (`| head`): that is no failure.
+    // The reader of the output has exited (`| head`), which is not a failure.
     if error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
@@ -107,7 +127,7 @@ pub(crate) fn report(out: &mut Ui, error: &anyhow::Error) -> ExitCode {
         tell(out, error)
     };
     match told {
-        // With stderr gone too there is nobody left to tell.
+        // If stderr is closed too, the error cannot be reported.
         Ok(()) | Err(_) => code,
     }
 }
@@ -137,53 +157,42 @@ fn tell(out: &mut Ui, error: &anyhow::Error) -> (ExitCode, io::Result<()>) {
         };
         return (ExitCode::Config, told);
     }
-    if let Some(DefinitionError::Fault { report, .. }) = error.downcast_ref() {
-        return (ExitCode::Config, out.report(report));
-    }
-    if let Some(PromptError::Template { report, .. }) = error.downcast_ref() {
+    if let Some(report) = report_of(error) {
         return (ExitCode::Config, out.report(report));
     }
     let (code, hint) = judge(error);
     (code, two_lines(out, &chain(error), hint.as_deref()))
 }
 
-/// The same for a log: what, where, and a hint.
+/// Formats an error for the log: message, location and hint.
 pub(crate) fn words(error: &anyhow::Error) -> String {
     if let Some(ConfigError::Syntax(report) | ConfigError::Invalid(report)) = error.downcast_ref() {
         return report.render(Colour::Plain);
     }
+    if let Some(report) = report_of(error) {
+        return report.to_owned();
+    }
+    let (what, (_, hint)) = (chain(error), judge(error));
+    hint.map_or(what.clone(), |hint| format!("{what} ({hint})"))
+}
+
+/// Multi-line report of an error that has a location in a file.
+fn report_of(error: &anyhow::Error) -> Option<&str> {
     if let Some(DefinitionError::Fault { report, .. }) = error.downcast_ref() {
-        return report.clone();
+        return Some(report);
     }
-    if let Some(PromptError::Template { report, .. }) = error.downcast_ref() {
-        return report.clone();
+    match error.downcast_ref() {
+        Some(PromptError::Template { report, .. }) => Some(report),
+        Some(_) | None => None,
     }
-    let hint = judge(error)
-        .1
-        .map(|hint| format!(" ({hint})"))
-        .unwrap_or_default();
-    format!("{}{hint}", chain(error))
 }
 
 fn two_lines(out: &mut Ui, what: &str, hint: Option<&str>) -> io::Result<()> {
-    out.note(
-        Line::default()
-            .piece(TextStyle::Bad, "error:")
-            .plain(" ")
-            .plain(what),
-    )?;
-    match hint {
-        Some(hint) => out.note(
-            Line::default()
-                .piece(TextStyle::Command, "hint:")
-                .plain(" ")
-                .plain(hint),
-        ),
-        None => Ok(()),
-    }
+    out.error(what)?;
+    hint.map_or(Ok(()), |hint| out.hint(hint))
 }
 
-/// What, and why, in one line.
+/// Joins an error and its causes on one line.
 fn chain(error: &anyhow::Error) -> String {
     let mut texts: Vec<String> = Vec::new();
     for cause in error.chain() {
@@ -220,21 +229,21 @@ fn judge(error: &anyhow::Error) -> (ExitCode, Option<String>) {
 }
 
 fn judge_board(error: &BoardError) -> (ExitCode, Option<String>) {
-    match error {
-        BoardError::NotFound { .. } => (ExitCode::NotFound, None),
-        BoardError::Refused { hint, .. } => (ExitCode::Failed, hint.clone()),
+    let (code, hint) = match error {
+        BoardError::Refused { hint, .. } => return (ExitCode::Failed, hint.clone()),
+        BoardError::NotFound { .. } => (ExitCode::NotFound, ""),
+        BoardError::Foreign { .. } => (ExitCode::Config, ""),
         BoardError::NoSuchMove(_) => (
             ExitCode::Failed,
-            Some("`remand why ID` says where the change stands and what can be typed".into()),
+            "`remand why ID` says where the change stands and what can be typed",
         ),
         BoardError::Busy(_) => (
             ExitCode::Failed,
-            Some("try again; another program holds the blackboard".into()),
+            "try again; another program holds the blackboard",
         ),
-        BoardError::Foreign { .. } => (ExitCode::Config, None),
         BoardError::Vanished { .. } => (
             ExitCode::NeedsPerson,
-            Some("put the database back, or a backup of it, then start again".into()),
+            "put the database back, or a backup of it, then start again",
         ),
         BoardError::Unusable { .. }
         | BoardError::Newer { .. }
@@ -244,26 +253,23 @@ fn judge_board(error: &BoardError) -> (ExitCode, Option<String>) {
         | BoardError::Batch(_)
         | BoardError::Panicked
         | BoardError::Sqlite(_)
-        | BoardError::Json(_) => (ExitCode::Failed, None),
-    }
+        | BoardError::Json(_) => (ExitCode::Failed, ""),
+    };
+    (code, Some(hint.to_owned()).filter(|hint| !hint.is_empty()))
 }
 
 fn judge_git(error: &GitError) -> (ExitCode, Option<String>) {
     if matches!(error, GitError::NotThere { .. }) {
-        (ExitCode::NotFound, None)
-    } else if matches!(error, GitError::NotARepository { .. }) {
-        (
-            ExitCode::Failed,
-            Some("give the path of a git repository".into()),
-        )
-    } else if matches!(error, GitError::NoGit) {
-        (
-            ExitCode::Failed,
-            Some("install git, or put it on the PATH".into()),
-        )
-    } else {
-        (ExitCode::Failed, None)
+        return (ExitCode::NotFound, None);
     }
+    let hint = if matches!(error, GitError::NotARepository { .. }) {
+        Some("give the path of a git repository".to_owned())
+    } else if matches!(error, GitError::NoGit) {
+        Some("install git, or put it on the PATH".to_owned())
+    } else {
+        None
+    };
+    (ExitCode::Failed, hint)
 }
 
 fn judge_github(error: &GithubError) -> (ExitCode, Option<String>) {

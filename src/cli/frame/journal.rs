@@ -1,4 +1,4 @@
-//! Log lines as systemd's journal wants them: each with its priority, without a time of its own.
+//! Log lines in the format of systemd's journal: each with its priority and without a time.
 
 use std::fmt;
 #[cfg(target_os = "linux")]
@@ -12,10 +12,10 @@ use tracing_subscriber::registry::LookupSpan;
 #[cfg(target_os = "linux")]
 use crate::config;
 
-/// The priority of an error, sd-daemon(3).
+/// Priority of an error, sd-daemon(3).
 pub(crate) const ERROR: u8 = 3;
 
-/// Whether stderr goes to the journal.
+/// True if stderr goes to the journal.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_journal() -> bool {
     let Some(journal) = config::journal() else {
@@ -29,14 +29,14 @@ pub(crate) fn is_journal() -> bool {
     false
 }
 
-/// Every line of the text with its priority: a line without one has that of information.
+/// Adds the priority to every line of the text; a line without one has priority "info".
 pub(crate) fn with_priority(text: &str, priority: u8) -> String {
     text.lines()
         .map(|line| format!("<{priority}>{line}\n"))
         .collect()
 }
 
-/// Puts the priority before what another format writes.
+/// Prefixes the output of another format with the priority.
 pub(crate) struct Prioritized<F>(pub(crate) F);
 
 impl<S, N, F> FormatEvent<S, N> for Prioritized<F>

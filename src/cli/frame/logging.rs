@@ -1,4 +1,4 @@
-//! The log of the loops, on stderr.
+//! Log of the loops, on stderr.
 
 use std::io::{self, IsTerminal as _};
 
@@ -7,30 +7,37 @@ use tracing_subscriber::EnvFilter;
 use super::journal::{self, Prioritized};
 use crate::config::settings::{Log, LogFormat};
 
-/// How much is said without being asked.
+/// Default verbosity of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Talk {
-    /// A daemon: one line a step.
+    /// A daemon: one line per step.
     Log,
-    /// A command that ends by itself: only what a person should know.
+    /// A daemon whose steps are printed for a person: only warnings that are not part of them.
+    Narrated,
+    /// A command that exits by itself: only warnings.
     Warnings,
 }
 
-/// Begins to log. `-v` asks for steps where only warnings would be said, and for details otherwise.
+/// Starts logging. `-v` adds steps if only warnings would be logged, and details otherwise.
 pub(crate) fn begin(settings: &Log, verbose: u8, talk: Talk) {
     let level = match (talk, verbose) {
-        (Talk::Warnings, 0) => "warn",
+        (Talk::Warnings | Talk::Narrated, 0) => "warn",
         (Talk::Warnings, 1) => "info",
-        (Talk::Log, 0) => settings.level.as_str(),
-        (Talk::Log | Talk::Warnings, _) => "debug",
+        (Talk::Log, 0) | (Talk::Narrated, 1) => settings.level.as_str(),
+        (Talk::Log | Talk::Narrated | Talk::Warnings, _) => "debug",
     };
-    let filter = EnvFilter::builder().parse_lossy(format!("remand={level}"));
+    // Lines with this target describe events, which the narration prints.
+    let narrated = match (talk, verbose) {
+        (Talk::Narrated, 0) => ",remand::narrated=off",
+        (Talk::Log | Talk::Narrated | Talk::Warnings, _) => "",
+    };
+    let filter = EnvFilter::builder().parse_lossy(format!("remand={level}{narrated}"));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_target(false);
     let begun = match (settings.format, journal::is_journal()) {
-        // The journal has a time of its own, people would see two.
+        // The journal adds a time; a second one would be redundant.
         (LogFormat::Text, true) => builder
             .with_ansi(false)
             .without_time()
@@ -40,6 +47,6 @@ pub(crate) fn begin(settings: &Log, verbose: u8, talk: Talk) {
         (LogFormat::Json, false) => builder.json().try_init(),
         (LogFormat::Text, false) => builder.with_ansi(io::stderr().is_terminal()).try_init(),
     };
-    // A second log in one process would be an error of ours, and no reason not to work.
+    // A second logger in one process would be a bug, but not a reason to fail.
     drop(begun);
 }

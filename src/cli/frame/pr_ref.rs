@@ -1,4 +1,4 @@
-//! How a person names a pull request: `owner/repo#42`, its URL, or `#42` in a project's checkout.
+//! References to pull requests: `owner/repo#42`, a URL, or `#42` or `42` in a project's checkout.
 
 use std::path::Path;
 
@@ -7,11 +7,12 @@ use anyhow::Result;
 use super::context::{CommandContext, wait};
 use super::error::CommandError;
 use crate::blackboard::{self as bb, Project};
+use crate::text::list;
 
-/// What was typed.
+/// A parsed reference to a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PrRef {
-    /// `owner/repo`; none: that of the checkout.
+    /// `owner/repo`; `None` means the repository of the checkout.
     pub(crate) repo: Option<String>,
     pub(crate) number: i64,
 }
@@ -25,7 +26,7 @@ impl PrRef {
                     return None;
                 }
                 let (repo, number) = rest.split_once("/pull/")?;
-                // Behind the number may be a tab of the page, or a place on it.
+                // The number may be followed by a tab of the page, or by an anchor.
                 (repo, number.split(['/', '?', '#']).next()?)
             }
             None => text.rsplit_once('#')?,
@@ -42,24 +43,24 @@ impl PrRef {
         None
     }
 
-    /// The project that it is of. One that nobody told remand about is an error that says how to.
+    /// Parses a number without `#`: a PR of the project of the current directory.
+    pub(crate) fn bare(text: &str) -> Option<Self> {
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|_| is_number)?;
+        (number > 0).then_some(Self { repo: None, number })
+    }
+
+    /// Returns the project of the pull request. The error for an unknown project has a hint how to
+    /// add it.
     pub(crate) fn project(&self, ctx: &CommandContext) -> Result<Project> {
-        let here = || -> Result<Option<Project>> {
-            let git = ctx.git(&ctx.settings()?);
-            let Ok(found) = wait(git.project_at(Path::new(".")))? else {
-                return Ok(None);
-            };
-            let common_dir = found.common_dir.display().to_string();
-            ctx.read(|conn| bb::project_by_common_dir(conn, &common_dir))
-        };
         let Some(repo) = &self.repo else {
-            return here()?.ok_or_else(|| {
+            return project_here(ctx)?.ok_or_else(|| {
                 let what = format!(
-                    "`#{}` alone means a PR of the project that you are in, and you are in none",
+                    "PR {} without a repository means one of the project you are in, and this directory is in none",
                     self.number
                 );
                 CommandError::not_found(what)
-                    .hint("name it whole, as owner/repo#42")
+                    .hint("name it in full, as owner/repo#42 or by its URL; `remand project list` lists the projects")
                     .into()
             });
         };
@@ -69,36 +70,40 @@ impl PrRef {
             .filter(|project| is_of(project, repo))
             .collect();
         if fitting.len() > 1
-            && let Some(here) = here()?
+            && let Some(here) = project_here(ctx)?
         {
             fitting.retain(|project| project.project_id == here.project_id);
         }
         match fitting.len() {
             0 => {
                 let what = format!("no project is the repository {repo}");
-                Err(CommandError::not_found(what)
+                CommandError::not_found(what)
                     .hint(format!("`remand project add PATH --repo {repo}`"))
-                    .into())
+                    .fail()
             }
             1 => Ok(fitting.remove(0)),
             _ => {
-                let names: Vec<&str> = fitting
-                    .iter()
-                    .map(|project| project.project_id.as_str())
-                    .collect();
-                let what = format!(
-                    "{repo} is the repository of several projects: {}",
-                    names.join(", ")
-                );
-                Err(CommandError::new(what)
+                let names = list(fitting.iter().map(|project| &project.project_id));
+                let what = format!("{repo} is the repository of several projects: {names}");
+                CommandError::new(what)
                     .hint(format!(
                         "go into the checkout of one and say `#{}`",
                         self.number
                     ))
-                    .into())
+                    .fail()
             }
         }
     }
+}
+
+/// Returns the project whose repository contains the current directory.
+pub(crate) fn project_here(ctx: &CommandContext) -> Result<Option<Project>> {
+    let git = ctx.git(&ctx.settings()?);
+    let Ok(found) = wait(git.project_at(Path::new(".")))? else {
+        return Ok(None);
+    };
+    let common_dir = found.common_dir.display().to_string();
+    ctx.read(|conn| bb::project_by_common_dir(conn, &common_dir))
 }
 
 fn is_of(project: &Project, repo: &str) -> bool {

@@ -1,15 +1,17 @@
-//! Which URLs may be pinned as what is pushed to. A closed list: git has transports that run programs.
+//! Validation of push URLs before they are pinned. The list is closed: git has transports that run
+//! programs.
 
-/// Why a URL is refused. Never with the URL: it may hold the secret that it is refused for.
+/// Reason for refusing a URL. Does not contain the URL, which may hold the secret it is refused
+/// for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// A password or a token is in it.
+    /// Contains a password or a token.
     Secret,
-    /// It, or a name in it, begins with `-`, which a program would take for an option.
+    /// The URL, or a name in it, starts with `-`, which a program would parse as an option.
     Begins,
     /// A transport that is not on the list.
     Kind,
-    /// It is of an allowed kind, and not well formed.
+    /// The transport is allowed, but the URL is malformed.
     Form,
 }
 
@@ -65,7 +67,7 @@ pub(crate) fn unfit(url: &str) -> Option<Unfit> {
     }
 }
 
-/// `[USER@]HOST[:PORT]/PATH`
+/// Checks `[USER@]HOST[:PORT]/PATH`.
 fn of_parts(rest: &str, of_user: impl FnOnce(Option<&str>) -> Option<Unfit>) -> Option<Unfit> {
     let Some((authority, path)) = rest.split_once('/') else {
         return Some(Unfit::Form);
@@ -74,16 +76,16 @@ fn of_parts(rest: &str, of_user: impl FnOnce(Option<&str>) -> Option<Unfit>) -> 
         Some((user, host)) => (Some(user), host),
         None => (None, authority),
     };
-    // A password with a `/` in it: the rest of it is in what looks like the path.
+    // A password that contains `/`: its second part looks like the path.
     if path.contains('@') {
         return Some(Unfit::Secret);
     }
-    // A query may hold a token too, and no repository is named with one.
+    // A query may also contain a token, and no repository URL has one.
     let well_formed = || (path.is_empty() || path.contains(['?', '#'])).then_some(Unfit::Form);
     of_user(user).or_else(|| of_host(host)).or_else(well_formed)
 }
 
-/// `USER@HOST:PATH`. Without the user it could not be told from a transport.
+/// Checks `USER@HOST:PATH`. Without the user it would be indistinguishable from a transport.
 fn of_scp(url: &str) -> Option<Unfit> {
     let Some((user, rest)) = url.split_once('@') else {
         return Some(Unfit::Kind);
@@ -118,7 +120,7 @@ fn of_host(host: &str) -> Option<Unfit> {
         return Some(Unfit::Begins);
     }
     let (name, port) = match host.rsplit_once(':') {
-        // Not in the middle of an address such as [::1].
+        // Does not split an address such as [::1].
         Some((name, port)) if !port.ends_with(']') => (name, port),
         Some(_) | None => (host, "0"),
     };
@@ -132,7 +134,8 @@ fn of_host(host: &str) -> Option<Unfit> {
     (!is_name(inner.unwrap_or(name)) || port.parse::<u16>().is_err()).then_some(Unfit::Form)
 }
 
-/// Of a kind that is not allowed anyway: but it is the secret that a person must hear of first.
+/// True if the URL contains a secret. The scheme is not allowed anyway, but the secret must be
+/// reported first.
 fn has_secret(scheme: &str, rest: &str) -> bool {
     let authority = rest.split('/').next().unwrap_or_default();
     ["http", "https"]

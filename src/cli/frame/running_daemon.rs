@@ -1,4 +1,4 @@
-//! The daemon that runs on a blackboard, as `status`, `doctor` and `service status` show it.
+//! The daemon running on a blackboard, as shown by `status`, `doctor` and `service status`.
 
 use std::path::Path;
 
@@ -10,16 +10,18 @@ use super::ui::{Line, TextStyle};
 use crate::cli::service::{Elsewhere, FoundUnit, Owner};
 use crate::clock::Time;
 use crate::daemon::{self, Record};
+use crate::explain::Because;
+use crate::text::prefixed;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct RunningDaemon {
-    /// Null when the lock does not name it.
+    /// Null if the lock does not contain it.
     pub(crate) pid: Option<u32>,
-    /// These are null for a daemon of a version that does not record them.
+    /// Null, like the next three fields, for a daemon of a version that does not record it.
     pub(crate) version: Option<String>,
     pub(crate) started_at: Option<Time>,
     pub(crate) program: Option<String>,
-    /// Whether the file at `program` is another one now, or gone.
+    /// True if the file at `program` was replaced or removed.
     pub(crate) replaced: Option<bool>,
     #[serde(skip)]
     pub(crate) supervised: bool,
@@ -42,11 +44,7 @@ impl RunningDaemon {
     }
 
     pub(crate) fn sentence(&self) -> String {
-        let version = self
-            .version
-            .as_ref()
-            .map(|version| format!(", version {version}"))
-            .unwrap_or_default();
+        let version = prefixed(", version ", self.version.as_ref());
         let replaced = self
             .replaced_sentence()
             .map(|(what, what_to_do)| format!("; {what}: {what_to_do}"));
@@ -57,7 +55,7 @@ impl RunningDaemon {
         )
     }
 
-    /// States that the program was replaced, and what to type.
+    /// Message that the program was replaced, and the command to run.
     pub(crate) fn replaced_sentence(&self) -> Option<(String, String)> {
         let program = self
             .program
@@ -88,7 +86,24 @@ impl RunningDaemon {
     }
 }
 
-/// Prints that no daemon runs here while that of the machine uses another blackboard.
+/// Command in the line that `absence` prints.
+pub(crate) const START: &str = "remand run";
+
+/// Prints, as the first line, that no daemon is running while work waits for one. True if printed.
+pub(crate) fn absence(
+    ctx: &mut CommandContext,
+    waits: impl IntoIterator<Item = Because>,
+) -> Result<bool> {
+    let is_awaited = waits.into_iter().any(Because::waits_for_daemon);
+    if !is_awaited || daemon::holder(&ctx.settings()?.blackboard).is_some() {
+        return Ok(false);
+    }
+    let text = format!("no daemon is running: start it with `{START}` or `remand service install`");
+    ctx.out.hanging(Line::new(), 2, TextStyle::Notice, &text)?;
+    Ok(true)
+}
+
+/// Prints that no daemon is running here while the system service uses another blackboard.
 pub(crate) fn elsewhere_note(ctx: &mut CommandContext) -> Result<()> {
     if let Some(elsewhere) = Elsewhere::than(&ctx.settings()?.blackboard) {
         let what = format!(
@@ -96,7 +111,7 @@ pub(crate) fn elsewhere_note(ctx: &mut CommandContext) -> Result<()> {
             elsewhere.sentence()
         );
         ctx.out.note(
-            Line::default()
+            Line::new()
                 .piece(TextStyle::Notice, what)
                 .plain(format!(": {}", elsewhere.remedy())),
         )?;

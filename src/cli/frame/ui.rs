@@ -1,6 +1,8 @@
-//! What a command prints. Every text on its way out is made harmless here, whoever wrote it, so that no command can
-//! forget to: colour comes only from the styles named in this file.
+//! Output of commands. All text is sanitized here, whoever wrote it, so that no command can forget
+//! to do so: colour comes only from the styles named in this file.
 
+use std::borrow::Cow;
+use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anstream::{AutoStream, ColorChoice};
@@ -12,27 +14,32 @@ use serde::Serialize;
 use crate::diagnostic::Colour;
 use crate::sanitize;
 
-/// Where results go (stdout), and everything else (stderr).
+/// Output for results (stdout) and everything else (stderr).
 pub(crate) struct Ui {
     stdout: AutoStream<io::Stdout>,
     stderr: AutoStream<io::Stderr>,
-    /// Of a terminal; none in a pipe, where nothing is wrapped.
+    /// Width of the terminal; `None` in a pipe, where nothing is wrapped.
     width: Option<usize>,
+    /// Columns at which text and tables wrap: the width, unless `wrap_in_pipe` was called.
+    wrap: Option<usize>,
     pub(crate) format: Format,
-    /// Lines at the bottom that are drawn again and again.
+    /// Number of lines at the bottom that are redrawn.
     live: usize,
-    /// What is printed is kept, to be compared and drawn as a whole.
+    /// Output that is buffered, to be compared and drawn as a whole.
     kept: Option<String>,
 }
 
-/// For people or for programs.
+/// Number of columns of text that is wrapped even without a terminal.
+const PIPE_WIDTH: usize = 80;
+
+/// Output format, for people or for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Text,
     Json,
 }
 
-/// How a piece of a line looks on a terminal.
+/// Style of a piece of a line on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextStyle {
     Plain,
@@ -41,15 +48,15 @@ pub(crate) enum TextStyle {
     Good,
     Bad,
     Notice,
-    /// Something to type.
+    /// A command to type.
     Command,
 }
 
-/// One line, in pieces.
+/// One line of styled pieces.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Line(Vec<(TextStyle, String)>);
 
-/// Rows under a heading, aligned.
+/// Aligned rows under a heading.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
     heads: Vec<&'static str>,
@@ -58,39 +65,61 @@ pub(crate) struct Table {
 
 impl Ui {
     pub(crate) fn new(format: Format) -> Self {
+        let width = width();
         Self {
             stdout: AutoStream::auto(io::stdout()),
             stderr: AutoStream::auto(io::stderr()),
-            width: width(),
+            width,
+            wrap: width,
             format,
             live: 0,
             kept: None,
         }
     }
 
-    /// From here on results are kept, until `take` gives them.
+    /// Wraps text and tables at 80 columns if there is no terminal.
+    pub(crate) fn wrap_in_pipe(&mut self) {
+        self.wrap = self.wrap.or(Some(PIPE_WIDTH));
+    }
+
+    /// True if a person watches a terminal: neither results nor messages are redirected.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.width.is_some() && !self.is_json() && io::stderr().is_terminal()
+    }
+
+    /// Starts the next line at the left edge: the terminal shows `^C` there.
+    pub(crate) fn return_to_left(&mut self) -> io::Result<()> {
+        if self.is_screen() {
+            write!(self.stdout, "\r\u{1b}[K")?;
+        }
+        Ok(())
+    }
+
+    /// Starts to buffer results, until `take` returns them.
     pub(crate) fn keep(&mut self) {
         self.kept = Some(String::new());
     }
 
-    /// What was printed since `keep`.
+    /// Returns the output since `keep`.
     pub(crate) fn take(&mut self) -> String {
         self.kept.take().unwrap_or_default()
     }
 
-    /// Draws a picture that was kept over the one before; in a pipe it is printed, with an empty line before the next.
+    /// Draws buffered output over the previous one; in a pipe, prints it, with blank lines between.
     pub(crate) fn draw(&mut self, picture: &str, is_first: bool) -> io::Result<()> {
         if self.is_screen() {
-            // Home; each line clears what stood behind it, the last all that stood below.
-            write!(
-                self.stdout,
-                "{}\u{1b}[H",
-                if is_first { "\u{1b}[2J" } else { "" }
-            )?;
-            for line in picture.lines() {
-                write!(self.stdout, "{line}\u{1b}[K\r\n")?;
-            }
-            write!(self.stdout, "\u{1b}[J")?;
+            let height = height().unwrap_or(24);
+            let lines = fit(picture, height);
+            // Cleared before drawing: after a full-width line, a clear would erase its last column.
+            let drawn = lines.join("\r\n\u{1b}[2K");
+            let clear = if is_first { "\u{1b}[2J" } else { "" };
+            // A trailing line break would scroll a full screen.
+            let below = if lines.len() < height {
+                "\r\n\u{1b}[J"
+            } else {
+                ""
+            };
+            write!(self.stdout, "{clear}\u{1b}[H\u{1b}[2K{drawn}{below}")?;
         } else {
             let gap = if is_first || self.is_json() { "" } else { "\n" };
             write!(self.stdout, "{gap}{picture}")?;
@@ -98,14 +127,20 @@ impl Ui {
         self.stdout.flush()
     }
 
-    /// A terminal that can be drawn on.
+    /// Updates the size of the terminal.
+    pub(crate) fn measure(&mut self) {
+        self.width = width();
+        self.wrap = self.width;
+    }
+
+    /// True if stdout is a terminal that can be drawn on.
     pub(crate) fn is_screen(&self) -> bool {
         self.width.is_some()
             && !self.is_json()
             && self.stdout.current_choice() != ColorChoice::Never
     }
 
-    /// Whoever read our results has gone away, which a program that only waits would never notice.
+    /// True if the reader of stdout has exited, which a waiting program would never notice.
     pub(crate) fn is_deserted(&self) -> bool {
         let stdout = io::stdout();
         let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
@@ -119,7 +154,7 @@ impl Ui {
                 .any(|fd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP))
     }
 
-    /// All results come by here.
+    /// Writes or buffers a result; all results pass through here.
     fn put(&mut self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
         match &mut self.kept {
             Some(kept) => {
@@ -134,14 +169,14 @@ impl Ui {
         self.format == Format::Json
     }
 
-    /// One line of a result.
+    /// Prints one line of a result.
     pub(crate) fn line(&mut self, line: impl Into<Line>) -> io::Result<()> {
         let line = line.into().render();
         self.put(format_args!("{line}\n"))
     }
 
-    /// Draws lines at the bottom of a terminal, to be drawn over by the next; in a pipe, or without escape codes,
-    /// nothing is drawn.
+    /// Draws lines at the bottom of a terminal, which the next call replaces; in a pipe, or without
+    /// escape codes, nothing is drawn.
     pub(crate) fn live(&mut self, lines: &[Line]) -> io::Result<()> {
         self.erase_live()?;
         let Some(width) = self
@@ -161,17 +196,17 @@ impl Ui {
         self.stdout.flush()
     }
 
-    /// Takes what `live` drew away, so that what is printed next stands in its place.
+    /// Erases the lines that `live` drew, so that the next output takes their place.
     pub(crate) fn erase_live(&mut self) -> io::Result<()> {
         if self.live > 0 {
-            // Up, and clear to the end of the screen.
+            // Moves up, and clears to the end of the screen.
             write!(self.stdout, "\u{1b}[{}A\u{1b}[J", self.live)?;
             self.live = 0;
         }
         Ok(())
     }
 
-    /// What is being waited for, on one line of stderr that the next one replaces; only on a terminal.
+    /// Shows progress on one line of stderr that the next call replaces; only on a terminal.
     pub(crate) fn progress(&mut self, text: &str) {
         if !io::stderr().is_terminal() || self.stderr.current_choice() == ColorChoice::Never {
             return;
@@ -180,28 +215,54 @@ impl Ui {
             .chars()
             .take(self.width.unwrap_or(80).saturating_sub(1))
             .collect();
-        // Nobody who is not there misses it.
+        // Without a reader, an error does not matter.
         drop(write!(self.stderr, "\r\u{1b}[K{text}").and_then(|()| self.stderr.flush()));
     }
 
-    /// A result that is broken between its words on a terminal, and set in by `indent` columns after the first line.
+    /// Prints a result wrapped on a terminal, with all but the first line indented by `indent`.
     pub(crate) fn wrapped(&mut self, head: Line, indent: usize, text: &str) -> io::Result<()> {
-        let room = self
-            .width
-            .map_or(usize::MAX, |width| width.saturating_sub(indent).max(20));
-        let mut lines = broken(&sanitize::line(text), room).into_iter();
-        self.line(head.plain(lines.next().unwrap_or_default()))?;
+        self.hanging(head, indent, TextStyle::Plain, text)
+    }
+
+    /// Like `wrapped`, in a style, after a head that may be longer than the indent.
+    pub(crate) fn hanging(
+        &mut self,
+        head: Line,
+        indent: usize,
+        style: TextStyle,
+        text: &str,
+    ) -> io::Result<()> {
+        let width = self.wrap.unwrap_or(usize::MAX).max(indent + 20);
+        let text = unbroken(&sanitize::line(text));
+        let before = " ".repeat(head.columns().min(width.saturating_sub(10)));
+        let next = " ".repeat(indent);
+        let options = textwrap::Options::new(width)
+            .initial_indent(&before)
+            .subsequent_indent(&next)
+            .break_words(false)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
+        let mut lines = textwrap::wrap(&text, options).into_iter();
+        let first = lines.next().unwrap_or_default();
+        let first = first.strip_prefix(before.as_str()).unwrap_or_default();
+        self.line(head.piece(style, first.replace(NO_BREAK, " ")))?;
         for line in lines {
-            self.line(format!("{:indent$}{line}", ""))?;
+            let line = line.trim_start().replace(NO_BREAK, " ");
+            self.line(Line::new().plain(&next).piece(style, line))?;
         }
         Ok(())
+    }
+
+    /// Prints the result of a check that found no problem.
+    pub(crate) fn ok(&mut self, text: impl Display) -> io::Result<()> {
+        let line = Line::new().piece(TextStyle::Good, "ok").plain("  ");
+        self.line(line.plain(text))
     }
 
     pub(crate) fn blank(&mut self) -> io::Result<()> {
         self.put(format_args!("\n"))
     }
 
-    /// Text of many lines, each set in by `indent` columns.
+    /// Prints multi-line text, each line indented by `indent` columns.
     pub(crate) fn block(&mut self, text: &str, indent: usize) -> io::Result<()> {
         for line in sanitize::block(text).trim_end().lines() {
             self.put(format_args!(
@@ -212,29 +273,29 @@ impl Ui {
         Ok(())
     }
 
-    /// A part of a stream: as it is, no newline added.
+    /// Prints a part of a stream, without adding a newline.
     pub(crate) fn stream(&mut self, text: &str) -> io::Result<()> {
         self.stdout.write_all(sanitize::block(text).as_bytes())?;
         self.stdout.flush()
     }
 
-    /// Byte for byte, for another program. Only where the person asked for it.
+    /// Prints text byte for byte for another program, only if the user asked for it.
     pub(crate) fn raw(&mut self, text: &str) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes())?;
         stdout.flush()
     }
 
-    /// Of the terminal, if it is one.
+    /// Width of the terminal, if stdout is one.
     pub(crate) fn width(&self) -> Option<usize> {
         self.width
     }
 
     pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
-        self.rendered(&table.render(self.width))
+        self.rendered(&table.render(self.wrap))
     }
 
-    /// A table whose maker has cut its cells to what fits: no cell is broken.
+    /// Prints a table whose cells were already cut to fit: no cell is wrapped.
     pub(crate) fn cut_table(&mut self, table: &Table) -> io::Result<()> {
         self.rendered(&table.render(None))
     }
@@ -250,26 +311,48 @@ impl Ui {
         Ok(())
     }
 
-    /// One document.
+    /// Prints one JSON document.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = sanitize::json(&serde_json::to_string_pretty(value)?);
         self.put(format_args!("{text}\n"))
     }
 
-    /// One document of a stream of them, on one line.
+    /// Prints one JSON document of a stream, on one line.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = sanitize::json(&serde_json::to_string(value)?);
         writeln!(self.stdout, "{text}")?;
         self.stdout.flush()
     }
 
-    /// Something that is not the result.
+    /// Prints a warning about a likely mistake that does not stop the command.
+    pub(crate) fn warning(&mut self, text: impl Display) -> io::Result<()> {
+        self.marked(TextStyle::Notice, "warning:", text)
+    }
+
+    pub(crate) fn error(&mut self, text: impl Display) -> io::Result<()> {
+        self.marked(TextStyle::Bad, "error:", text)
+    }
+
+    pub(crate) fn hint(&mut self, text: impl Display) -> io::Result<()> {
+        self.marked(TextStyle::Command, "hint:", text)
+    }
+
+    fn marked(&mut self, style: TextStyle, mark: &str, text: impl Display) -> io::Result<()> {
+        self.note(Line::new().piece(style, mark).plain(" ").plain(text))
+    }
+
+    /// Prints a line that is not part of the result.
     pub(crate) fn note(&mut self, line: impl Into<Line>) -> io::Result<()> {
-        let line = line.into().render();
+        let line = line.into();
+        if self.kept.is_some() && self.is_screen() {
+            // Drawing would overwrite it on stderr.
+            return self.line(line);
+        }
+        let line = line.render();
         writeln!(self.stderr, "{line}")
     }
 
-    /// A report that `snippet` drew, in colour where stderr shows colour. It has made the text harmless itself.
+    /// Prints a report that `snippet` drew and sanitized, in colour if stderr has colour.
     pub(crate) fn snippet(&mut self, draw: impl FnOnce(Colour) -> String) -> io::Result<()> {
         let shows_colour = self.stderr.current_choice() != ColorChoice::Never;
         let text = draw(if shows_colour {
@@ -280,35 +363,55 @@ impl Ui {
         writeln!(self.stderr, "{}", text.trim_end())
     }
 
-    /// A report with lines of its own (a place in a file), on stderr.
+    /// Prints a multi-line report (a location in a file) on stderr.
     pub(crate) fn report(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.stderr, "{}", sanitize::block(text).trim_end())
     }
 }
 
 impl Line {
-    pub(crate) fn plain(self, text: impl AsRef<str>) -> Self {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Label of `status` and `show`, padded to its column.
+    pub(crate) fn label(label: &str) -> Self {
+        Self::new().faint(format!("{label:<11}"))
+    }
+
+    pub(crate) fn plain(self, text: impl Display) -> Self {
         self.piece(TextStyle::Plain, text)
     }
 
-    pub(crate) fn strong(self, text: impl AsRef<str>) -> Self {
+    pub(crate) fn strong(self, text: impl Display) -> Self {
         self.piece(TextStyle::Strong, text)
     }
 
-    pub(crate) fn faint(self, text: impl AsRef<str>) -> Self {
+    pub(crate) fn faint(self, text: impl Display) -> Self {
         self.piece(TextStyle::Faint, text)
     }
 
-    pub(crate) fn command(self, text: impl AsRef<str>) -> Self {
+    pub(crate) fn command(self, text: impl Display) -> Self {
         self.piece(TextStyle::Command, text)
     }
 
-    pub(crate) fn piece(mut self, look: TextStyle, text: impl AsRef<str>) -> Self {
-        self.0.push((look, sanitize::line(text.as_ref())));
+    /// Appends a notice and the command to run.
+    pub(crate) fn remedy(self, what: impl Display, command: impl Display) -> Self {
+        let line = self.piece(TextStyle::Notice, what).plain(": ");
+        line.command(command)
+    }
+
+    pub(crate) fn piece(mut self, look: TextStyle, text: impl Display) -> Self {
+        self.0.push((look, sanitize::line(&text.to_string())));
         self
     }
 
-    /// As much of it as fits into so many columns: a line that wraps could not be drawn over.
+    fn columns(&self) -> usize {
+        let columns = |(_, piece): &(TextStyle, String)| textwrap::core::display_width(piece);
+        self.0.iter().map(columns).sum()
+    }
+
+    /// Cuts the line to `width` columns: a line that wraps could not be redrawn.
     fn cut(&self, width: usize) -> Self {
         let mut left = width;
         let pieces = self.0.iter().map(|(look, piece)| {
@@ -355,7 +458,7 @@ impl TextStyle {
     }
 }
 
-/// Characters of a cell: an event may hold megabytes, and JSON has all of them.
+/// Maximum number of characters per cell: an event may hold megabytes, and JSON has all of it.
 const CELL_CAP: usize = 2_000;
 
 impl Table {
@@ -375,7 +478,7 @@ impl Table {
         );
     }
 
-    /// Within `width` columns by breaking the long cells, or without breaking anything.
+    /// Renders the table, wrapping long cells to fit `width`; without a width, nothing wraps.
     pub(crate) fn render(&self, width: Option<usize>) -> String {
         let mut grid = Grid::new();
         grid.load_style(presets::NOTHING)
@@ -403,7 +506,7 @@ impl Table {
             .join("\n")
     }
 
-    /// Ids, states and times are never broken as long as there is room for something else.
+    /// Keeps ids, states and times unwrapped as long as other columns can shrink.
     fn keep_short_columns(&self, grid: &mut Grid, width: u16) {
         let widest = |at: usize| {
             let cells = self
@@ -436,22 +539,40 @@ impl Table {
     }
 }
 
-/// Lines of at most `room` characters; a word that is longer has its own.
-fn broken(text: &str, room: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            Some(_) | None => lines.push(word.to_owned()),
+const NO_BREAK: &str = "\u{a0}";
+
+/// Prevents wrapping inside a command in backticks, which people copy.
+fn unbroken(text: &str) -> String {
+    let is_command = |at: usize, part: &str| at % 2 == 1 && part.chars().count() < 60;
+    let parts = text.split('`').enumerate().map(|(at, part)| {
+        if is_command(at, part) {
+            part.replace(' ', NO_BREAK)
+        } else {
+            part.to_owned()
         }
+    });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+/// Cuts output to the height of a screen; the last line has the number of lines left out.
+fn fit(picture: &str, height: usize) -> Vec<Cow<'_, str>> {
+    let mut lines: Vec<Cow<'_, str>> = picture.lines().map(Cow::from).collect();
+    let height = height.max(1);
+    if lines.len() > height {
+        let more = lines.len() - (height - 1);
+        lines.truncate(height - 1);
+        lines.push(format!("… {more} more {}", if more == 1 { "line" } else { "lines" }).into());
     }
     lines
 }
 
-/// Columns of the terminal that the result goes to.
+/// Number of lines of the terminal on stdout.
+fn height() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_row)).filter(|rows| *rows > 0)
+}
+
+/// Number of columns of the terminal on stdout.
 fn width() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;
@@ -508,10 +629,17 @@ mod tests {
     }
 
     #[test]
-    fn text_is_broken_between_words() {
-        assert_eq!(broken("one two three", 7), ["one two", "three"]);
-        assert_eq!(broken("a-very-long-word b", 4), ["a-very-long-word", "b"]);
-        assert_eq!(broken("one two", usize::MAX), ["one two"]);
+    fn a_picture_is_never_taller_than_the_screen() {
+        let picture = "1\n2\n3\n4\n";
+        assert_eq!(fit(picture, 4), ["1", "2", "3", "4"]);
+        assert_eq!(fit(picture, 3), ["1", "2", "… 2 more lines"]);
+        assert_eq!(fit(picture, 1), ["… 4 more lines"]);
+    }
+
+    #[test]
+    fn a_command_is_not_broken() {
+        let text = unbroken("type `remand why c1` and wait");
+        assert_eq!(text, "type `remand\u{a0}why\u{a0}c1` and wait");
     }
 
     #[test]

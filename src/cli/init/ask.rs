@@ -1,4 +1,5 @@
-//! Questions to a person at a terminal. The end of the input (Ctrl-D) is "stop": nothing was written by then.
+//! Questions to a person at a terminal. The end of the input (Ctrl-D) stops `init` before anything
+//! is written.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
@@ -12,7 +13,7 @@ pub(super) struct Ask {
 }
 
 impl Ask {
-    /// Only where somebody sees the question and can answer.
+    /// Asks only on a terminal where a person can see the question and answer it.
     pub(super) fn new(is_silenced: bool) -> Self {
         Self {
             is_asking: !is_silenced && io::stdin().is_terminal() && io::stdout().is_terminal(),
@@ -23,7 +24,7 @@ impl Ask {
         self.is_asking
     }
 
-    /// One answer; an empty one is the default. Without a default it is asked again.
+    /// Reads one answer; an empty one means the default. Without a default, it asks again.
     pub(super) fn line(
         &mut self,
         out: &mut Ui,
@@ -42,7 +43,7 @@ impl Ask {
                 .context("cannot read the answer")?;
             if !text.ends_with('\n') {
                 out.blank()?;
-                return Err(stopped().into());
+                return stopped().fail();
             }
             match (text.trim(), default) {
                 ("", Some(default)) => return Ok(default.to_owned()),
@@ -52,7 +53,7 @@ impl Ask {
         }
     }
 
-    /// As `line`, again and again until the answer can be read.
+    /// Like `line`, but repeats the question until the answer is valid.
     pub(super) fn until<T>(
         &mut self,
         out: &mut Ui,
@@ -64,7 +65,7 @@ impl Ask {
             match read(&self.line(out, question, default)?) {
                 Ok(value) => return Ok(value),
                 Err(error) => {
-                    out.line(Line::default().piece(TextStyle::Bad, format!("  {error:#}")))?;
+                    out.line(Line::new().piece(TextStyle::Bad, format!("  {error:#}")))?;
                 }
             }
         }

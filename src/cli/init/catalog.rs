@@ -1,9 +1,9 @@
-//! The ecosystems that set-up and tests are found for.
+//! The ecosystems whose set-up and tests are detected.
 
 use super::ecosystem::Ecosystem;
 use super::top::Top;
 
-/// In the order in which they are looked for: with tests before without, lock files before manifests.
+/// All ecosystems, in detection order: with tests before without, lock files before manifests.
 pub(super) const ECOSYSTEMS: &[Ecosystem] = &[
     Ecosystem {
         tool: "cargo",
@@ -14,7 +14,7 @@ pub(super) const ECOSYSTEMS: &[Ecosystem] = &[
         again_on: &["Cargo.toml", "Cargo.lock"],
         gate: |_| Some("cargo test"),
     },
-    // Without a lock file there is nothing to set up that `cargo test` does not do itself.
+    // Without a lock file no set-up is needed: `cargo test` does everything itself.
     Ecosystem {
         tool: "cargo",
         language: "Rust",
@@ -60,7 +60,7 @@ pub(super) const ECOSYSTEMS: &[Ecosystem] = &[
         again_on: &["package.json", "package-lock.json", "npm-shrinkwrap.json"],
         gate: |top| script_test(top, "npm test"),
     },
-    // A lock file that it wrote would be a change that nobody made.
+    // A lock file written by the set-up would be an unintended change.
     Ecosystem {
         tool: "npm",
         language: "JavaScript",
@@ -106,7 +106,7 @@ pub(super) const ECOSYSTEMS: &[Ecosystem] = &[
         again_on: &["pyproject.toml", "requirements.txt", "requirements-dev.txt"],
         gate: |top| has_pytest(top, ".venv/bin/python -m pytest"),
     },
-    // Other projects with this file alone may have nothing to install.
+    // Other projects that only have this file may have nothing to install.
     Ecosystem {
         tool: "pip",
         language: "Python",
@@ -140,56 +140,35 @@ pub(super) const ECOSYSTEMS: &[Ecosystem] = &[
     Ecosystem {
         tool: "gradle",
         language: "Java",
-        shown_by: &["gradlew"],
+        shown_by: &["gradlew", "build.gradle", "build.gradle.kts"],
         is_here: |_| true,
-        setup: |_| "./gradlew --no-daemon help",
-        again_on: &[
-            "build.gradle",
-            "build.gradle.kts",
-            "settings.gradle",
-            "settings.gradle.kts",
-            "gradle.lockfile",
-        ],
-        gate: |_| Some("./gradlew --no-daemon test"),
-    },
-    Ecosystem {
-        tool: "gradle",
-        language: "Java",
-        shown_by: &["build.gradle", "build.gradle.kts"],
-        is_here: |_| true,
-        setup: |_| "gradle --no-daemon help",
-        again_on: &[
-            "build.gradle",
-            "build.gradle.kts",
-            "settings.gradle",
-            "settings.gradle.kts",
-            "gradle.lockfile",
-        ],
-        gate: |_| Some("gradle --no-daemon test"),
-    },
-    Ecosystem {
-        tool: "maven",
-        language: "Java",
-        shown_by: &["mvnw"],
-        is_here: |_| true,
-        setup: |top| {
-            maven(
-                top,
-                "./mvnw -B dependency:go-offline",
-                "./mvnw -B -q validate",
-            )
+        setup: |top| match top.has("gradlew") {
+            true => "./gradlew --no-daemon help",
+            false => "gradle --no-daemon help",
         },
-        again_on: &["pom.xml"],
-        gate: |_| Some("./mvnw -B test"),
+        again_on: &[
+            "build.gradle",
+            "build.gradle.kts",
+            "settings.gradle",
+            "settings.gradle.kts",
+            "gradle.lockfile",
+        ],
+        gate: |top| match top.has("gradlew") {
+            true => Some("./gradlew --no-daemon test"),
+            false => Some("gradle --no-daemon test"),
+        },
     },
     Ecosystem {
         tool: "maven",
         language: "Java",
-        shown_by: &["pom.xml"],
+        shown_by: &["mvnw", "pom.xml"],
         is_here: |_| true,
-        setup: |top| maven(top, "mvn -B dependency:go-offline", "mvn -B -q validate"),
+        setup: maven,
         again_on: &["pom.xml"],
-        gate: |_| Some("mvn -B test"),
+        gate: |top| match top.has("mvnw") {
+            true => Some("./mvnw -B test"),
+            false => Some("mvn -B test"),
+        },
     },
     Ecosystem {
         tool: "dotnet",
@@ -218,14 +197,14 @@ pub(super) const ECOSYSTEMS: &[Ecosystem] = &[
     },
 ];
 
-// The line in .gitignore keeps the folder out of commits in repositories that do not ignore it.
+// The line in .gitignore keeps the directory out of commits in repositories that do not ignore it.
 macro_rules! venv {
     ($install:literal) => {
         concat!("sh -c 'python3 -m venv .venv && echo \"*\" >.venv/.gitignore && .venv/bin/pip install ", $install, "'")
     };
 }
 
-/// Not every package names pytest among what it depends on.
+/// Set-up of a package. pytest is added because not every package lists it as a dependency.
 const PACKAGE: &str = venv!("-e . pytest");
 
 fn requirements(top: &Top) -> &'static str {
@@ -236,7 +215,7 @@ fn requirements(top: &Top) -> &'static str {
     }
 }
 
-/// Since version 2 the option and the lock file are others.
+/// Returns the set-up for yarn. Version 2 changed the option and the lock file.
 fn yarn(top: &Top) -> &'static str {
     let is_berry = top.has(".yarnrc.yml")
         || top
@@ -250,22 +229,25 @@ fn yarn(top: &Top) -> &'static str {
     }
 }
 
-/// The modules of a build depend on each other, and `go-offline` looks for those that are not built yet in a repository.
-fn maven(top: &Top, one_module: &'static str, modules: &'static str) -> &'static str {
-    if top.text("pom.xml").contains("<modules>") {
-        modules
-    } else {
-        one_module
+/// Returns the set-up for Maven. The modules of a build depend on each other, and `go-offline`
+/// would look for modules that are not built yet in a repository.
+fn maven(top: &Top) -> &'static str {
+    let has_modules = top.text("pom.xml").contains("<modules>");
+    match (top.has("mvnw"), has_modules) {
+        (true, true) => "./mvnw -B -q validate",
+        (true, false) => "./mvnw -B dependency:go-offline",
+        (false, true) => "mvn -B -q validate",
+        (false, false) => "mvn -B dependency:go-offline",
     }
 }
 
-/// A test script in package.json; not the one that `npm init` writes, which fails.
+/// Returns the gate if package.json has a test script other than the failing one of `npm init`.
 fn script_test(top: &Top, gate: &'static str) -> Option<&'static str> {
     let test = top.json_string("package.json", "/scripts/test")?;
     (!test.contains("no test specified")).then_some(gate)
 }
 
-/// pytest is among what is set up.
+/// Returns the gate if the set-up installs pytest.
 fn has_pytest(top: &Top, gate: &'static str) -> Option<&'static str> {
     let files = ["requirements.txt", "requirements-dev.txt", "pyproject.toml"];
     files
@@ -278,7 +260,7 @@ fn php_test(top: &Top) -> Option<&'static str> {
     if top.first_of(&["phpunit.xml", "phpunit.xml.dist"]).is_some() {
         return Some("vendor/bin/phpunit");
     }
-    // A script is a command, or a list of them.
+    // A script is a command or a list of commands.
     let has_script = ["/scripts/test", "/scripts/test/0"]
         .iter()
         .any(|at| top.json_string("composer.json", at).is_some());

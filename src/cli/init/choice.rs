@@ -1,4 +1,4 @@
-//! What was chosen, before any of it is written.
+//! The choices of the user, before anything is written.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use crate::change::ProjectId;
 use crate::cli::frame::context::{CommandContext, wait};
 use crate::cli::frame::error::CommandError;
 use crate::cli::project;
-use crate::config;
+use crate::config::{self, Loaded};
 
 pub(super) struct Choices {
     pub(super) agent: AgentChoice,
     pub(super) review_agent: AgentChoice,
-    /// For every project.
+    /// Gates of all projects.
     pub(super) gates: Vec<Vec<String>>,
     pub(super) projects: Vec<ProjectChoice>,
     pub(super) label: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct Choices {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AgentChoice {
-    /// Of its table.
+    /// Name of its table.
     pub(super) name: String,
     pub(super) is_claude: bool,
     pub(super) command: Vec<String>,
@@ -34,7 +34,7 @@ pub(super) struct AgentChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SetupChoice {
     pub(super) command: Vec<String>,
-    /// Empty: the default of the settings.
+    /// Files that trigger the set-up again; empty means the default.
     pub(super) again_on: Vec<String>,
 }
 
@@ -43,13 +43,13 @@ pub(super) struct ProjectChoice {
     pub(super) path: PathBuf,
     pub(super) name: String,
     pub(super) repo: Option<String>,
-    /// Its own.
+    /// Gates of this project.
     pub(super) gates: Vec<Vec<String>>,
-    /// None: nothing has to be set up.
+    /// `None` if no set-up is needed.
     pub(super) setup: Option<SetupChoice>,
     /// Commands proposed for its tracked files.
     pub(super) found: Option<Proposal>,
-    /// It is on the blackboard already.
+    /// Set if the project is already on the blackboard.
     pub(super) known: Option<ProjectId>,
 }
 
@@ -60,9 +60,9 @@ impl AgentChoice {
             *word = whole(word);
         }
         let Some(program) = command.first() else {
-            return Err(CommandError::usage(format!("{what} is empty"))
+            return CommandError::usage(format!("{what} is empty"))
                 .hint("`claude`, or a command with its words")
-                .into());
+                .fail();
         };
         let stem = Path::new(program)
             .file_stem()
@@ -89,7 +89,7 @@ impl AgentChoice {
     }
 }
 
-/// An agent is started in a worktree, where a relative path would be another file.
+/// Makes a path absolute: an agent starts in a worktree, where a relative path names another file.
 fn whole(word: &str) -> String {
     let begins_like_one = ["./", "../", "~/"]
         .iter()
@@ -106,14 +106,23 @@ fn whole(word: &str) -> String {
 }
 
 impl ProjectChoice {
-    /// The repository that a folder is in, by the name that was given or that of its folder.
+    /// Finds the repository of a directory; its name is the given one or that of its directory.
     pub(super) fn at(path: &Path, name: Option<&str>, ctx: &CommandContext) -> Result<Self> {
-        let settings = config::without_file(ctx.place())?;
-        let git = ctx.git(&settings);
+        Self::at_with(path, name, &config::without_file(ctx.place())?, ctx)
+    }
+
+    /// Like `at`, with the blackboard of these settings.
+    pub(super) fn at_with(
+        path: &Path,
+        name: Option<&str>,
+        settings: &Loaded,
+        ctx: &CommandContext,
+    ) -> Result<Self> {
+        let git = ctx.git(settings);
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let found = wait(git.project_at(&path))??;
         let project = project::named_project(&found, name, ctx)?;
-        let mut board = ctx.board_there(&settings)?;
+        let mut board = ctx.board_there(settings)?;
         let known = match &mut board {
             Some(board) => {
                 board.read(|conn| bb::project_by_common_dir(conn, &project.common_dir))?
@@ -127,7 +136,7 @@ impl ProjectChoice {
                     "{} is the project `{}` already",
                     project.path, known.project_id
                 );
-                return Err(CommandError::usage(what).hint("leave --name out").into());
+                return CommandError::usage(what).hint("leave --name out").fail();
             }
             (Some(_), _) => {}
         }
@@ -154,7 +163,7 @@ impl ProjectChoice {
         })
     }
 
-    /// Each once, and no two of one name.
+    /// Adds the project once, and refuses a duplicate name.
     pub(super) fn join(self, others: &mut Vec<Self>) -> Result<()> {
         if others.iter().any(|other| other.path == self.path) {
             return Ok(());
@@ -166,16 +175,16 @@ impl ProjectChoice {
                 self.path.display(),
                 self.name
             );
-            return Err(CommandError::usage(what)
+            return CommandError::usage(what)
                 .hint("add one of them later, with `remand project add PATH --name NAME`")
-                .into());
+                .fail();
         }
         others.push(self);
         Ok(())
     }
 }
 
-/// Better said before anything is written.
+/// Refuses a name that is taken, before anything is written.
 fn refuse_taken(project: &Project, board: Option<&mut SyncDb>) -> Result<()> {
     let Some(board) = board else { return Ok(()) };
     let taken = board
@@ -183,18 +192,18 @@ fn refuse_taken(project: &Project, board: Option<&mut SyncDb>) -> Result<()> {
         .into_iter()
         .find(|other| other.project_id == project.project_id);
     match taken {
-        Some(other) => Err(CommandError::usage(format!(
+        Some(other) => CommandError::usage(format!(
             "there is a project `{}` already: {}",
             other.project_id, other.path
         ))
         .hint("give this one another with --name NAME")
-        .into()),
+        .fail(),
         None => Ok(()),
     }
 }
 
-/// A command as one types it: words with spaces between, `'…'` and `"…"` around what belongs together. No shell reads it,
-/// so what only a shell would understand is refused.
+/// Splits a command into words at spaces, with `'…'` and `"…"` as quotes. No shell reads the
+/// command, so shell syntax is refused.
 pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
     let refused = |why: &str| CommandError::usage(format!("{what} can't be used: {why}: {text}"));
     let mut words: Vec<String> = Vec::new();
@@ -210,31 +219,27 @@ pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
             (None, c) if c.is_whitespace() => words.extend(word.take()),
             (None, '|' | '&' | ';' | '<' | '>' | '$' | '`' | '\\' | '*') => {
                 let hint = "put it into a script, or give it to a shell: sh -c '…'";
-                return Err(
-                    refused(&format!("no shell reads it, and `{c}` is a shell's"))
-                        .hint(hint)
-                        .into(),
-                );
+                return refused(&format!("no shell reads it, and `{c}` is a shell's"))
+                    .hint(hint)
+                    .fail();
             }
             (_, c) => word.get_or_insert_default().push(c),
         }
     }
     if quote.is_some() {
-        return Err(refused("a quotation mark is missing").into());
+        return refused("a quotation mark is missing").fail();
     }
     words.extend(word);
     if words
         .first()
         .is_some_and(|program| program.trim().is_empty())
     {
-        return Err(refused("the program is empty").into());
+        return refused("the program is empty").fail();
     }
     if words.first().is_some_and(|program| program.contains('=')) {
-        return Err(
-            refused("no shell reads it, and a variable before a command is a shell's")
-                .hint("env NAME=value COMMAND")
-                .into(),
-        );
+        return refused("no shell reads it, and a variable before a command is a shell's")
+            .hint("env NAME=value COMMAND")
+            .fail();
     }
     Ok(words)
 }

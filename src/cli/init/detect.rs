@@ -1,4 +1,4 @@
-//! What can be found out without asking: programs, the login.
+//! Detection without asking: programs and the GitHub login.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::config::github::GithubSettings;
 use crate::github::Github;
 use crate::process;
 
-/// Nobody waits for longer to be told who is logged in.
+/// Maximum time to wait for the name of the GitHub login.
 const LIMIT: Duration = Duration::from_secs(4);
 
 pub(super) fn on_path(program: &str) -> bool {
@@ -18,7 +18,7 @@ pub(super) fn on_path(program: &str) -> bool {
     process::find(program.as_ref(), path.as_deref(), Path::new("/")).is_some()
 }
 
-/// A path as a person types it where no shell reads it.
+/// Expands `~` in a path that no shell has expanded.
 pub(super) fn from_home(text: &str) -> PathBuf {
     let home = config::agent_environment(&[])
         .get("HOME")
@@ -29,7 +29,7 @@ pub(super) fn from_home(text: &str) -> PathBuf {
     }
 }
 
-/// Who is logged in on GitHub, as a sentence.
+/// Returns a sentence with the current GitHub login.
 pub(super) async fn login(set: GithubSettings) -> String {
     let github = Github::new(
         set.gh,

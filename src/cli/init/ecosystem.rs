@@ -1,39 +1,40 @@
-//! Set-up and tests of the usual ecosystems, found by the tracked files of a repository. Nothing is run to find them.
+//! Set-up and tests of common ecosystems, detected from the tracked files of a repository.
+//! Detection runs no commands.
 
 use super::catalog::ECOSYSTEMS;
 use super::top::Top;
 
-/// What one of the ecosystems proposes for a repository.
+/// Proposal of an ecosystem for a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Proposal {
-    /// The command that makes a fresh worktree ready; none is needed by some.
+    /// Command that prepares a fresh worktree; some ecosystems need none.
     pub(super) setup: Option<&'static str>,
-    /// The files after whose change it has to run again.
+    /// Files that trigger the set-up again when they change.
     pub(super) again_on: Vec<String>,
-    /// The usual tests, where they are certain to be there.
+    /// Usual tests, if they are certain to exist.
     pub(super) gate: Option<&'static str>,
-    /// Tools of other languages that are here too, each with the file that shows it.
+    /// Tools of other languages that were also found, each with the file that indicates it.
     pub(super) others: Vec<(&'static str, String)>,
 }
 
-/// An ecosystem: the file that shows it, and what it proposes.
+/// An ecosystem: the files that indicate it, and its proposal.
 pub(super) struct Ecosystem {
     pub(super) tool: &'static str,
-    /// Only one tool is used per language.
+    /// Language of the tool; only one tool per language is used.
     pub(super) language: &'static str,
-    /// A name that begins with `*` is the end of one.
+    /// Files that indicate it; a name that starts with `*` is a suffix.
     pub(super) shown_by: &'static [&'static str],
-    /// A further condition.
+    /// Additional condition.
     pub(super) is_here: fn(&Top) -> bool,
-    /// Empty where nothing has to be set up. It must not compile: a change that does not compile has to reach its review,
-    /// and a red set-up holds it.
+    /// Set-up command, or empty if none is needed. It must not compile: a change that does not
+    /// compile has to reach its review, and a failed set-up holds it.
     pub(super) setup: fn(&Top) -> &'static str,
-    /// Manifests as well as lock files; a name that begins with `*` is the end of one.
+    /// Manifests and lock files; a name that starts with `*` is a suffix.
     pub(super) again_on: &'static [&'static str],
     pub(super) gate: fn(&Top) -> Option<&'static str>,
 }
 
-/// The first ecosystem that has tests here; else the first one that is here at all.
+/// Returns the first matching ecosystem that has tests, or else the first matching one.
 pub(super) fn detect(top: &Top) -> Option<Proposal> {
     let is_here = |one: &&Ecosystem| top.first_of(one.shown_by).is_some() && (one.is_here)(top);
     let here = || ECOSYSTEMS.iter().filter(is_here);
@@ -69,7 +70,8 @@ pub(super) fn detect(top: &Top) -> Option<Proposal> {
 mod tests {
     use super::*;
 
-    /// Files with their text; the set-up, the gate, and the files after whose change the set-up runs again.
+    /// Files with their text, then the set-up, the gate, and the files that trigger the set-up
+    /// again.
     type Case<'a> = (
         &'a [(&'a str, &'a str)],
         Option<&'a str>,
@@ -280,7 +282,7 @@ mod tests {
                 Some("mix test"),
                 &["mix.exs", "mix.lock"],
             ),
-            // The one with tests wins over a lock file for a few tools.
+            // The ecosystem with tests wins over a lock file for a few tools.
             (
                 &[
                     ("package.json", "{}"),

@@ -1,5 +1,5 @@
-//! The tracked files of a repository, as far as set-up and tests are found by them. Untracked files do not count: a fresh
-//! worktree does not have them.
+//! Tracked files of a repository, for detecting set-up and tests. Untracked files are ignored: a
+//! fresh worktree does not have them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub(super) struct Top {
 }
 
 impl Top {
-    /// `tracked` has paths from the top of the worktree.
+    /// Creates the list; `tracked` has paths relative to the top of the worktree.
     pub(super) fn new(path: &Path, tracked: impl IntoIterator<Item = String>) -> Self {
         Self {
             path: path.to_owned(),
@@ -18,7 +18,7 @@ impl Top {
         }
     }
 
-    /// Returns whether the top folder has such a file.
+    /// True if the top directory has this file.
     pub(super) fn has(&self, name: &str) -> bool {
         self.tracked.contains(name)
     }
@@ -30,7 +30,7 @@ impl Top {
         })
     }
 
-    /// The first file at the top that has one of these names.
+    /// Returns the first file in the top directory that matches one of these names.
     pub(super) fn first_of(&self, wanted: &[&str]) -> Option<&str> {
         let at_top = self.tracked.iter().filter(|path| !path.contains('/'));
         at_top
@@ -38,7 +38,7 @@ impl Top {
             .find(|name| wanted.iter().any(|one| matches(one, name)))
     }
 
-    /// The names, in whichever folder, that one of these stands for.
+    /// Returns the file names, in any directory, that match one of these names.
     pub(super) fn names_of(&self, wanted: &[&str]) -> BTreeSet<&str> {
         let names = self
             .tracked
@@ -49,7 +49,7 @@ impl Top {
             .collect()
     }
 
-    /// The text of a file at the top; empty where it is not there.
+    /// Reads a file in the top directory; empty if it does not exist.
     pub(super) fn text(&self, name: &str) -> String {
         if self.has(name) {
             std::fs::read_to_string(self.path.join(name)).unwrap_or_default()
@@ -58,14 +58,14 @@ impl Top {
         }
     }
 
-    /// A string in a JSON file at the top.
+    /// Returns a string from a JSON file in the top directory.
     pub(super) fn json_string(&self, name: &str, pointer: &str) -> Option<String> {
         let value: serde_json::Value = serde_json::from_str(&self.text(name)).ok()?;
         Some(value.pointer(pointer)?.as_str()?.to_owned())
     }
 }
 
-/// A name that begins with `*` is the end of one.
+/// True if the name matches; a pattern that starts with `*` is a suffix.
 fn matches(wanted: &str, name: &str) -> bool {
     match wanted.strip_prefix('*') {
         Some(end) => name.ends_with(end),

@@ -1,4 +1,4 @@
-//! One run of a new project's set-up and gates, and what is shown of it.
+//! Trial run of a new project's set-up and gates, and its output.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -10,9 +10,10 @@ use crate::closed_enum::closed_enum;
 use crate::config::Loaded;
 use crate::daemon;
 use crate::dispatch::{self, Trial};
+use crate::text::joined;
 
 closed_enum! {
-    /// How the trial of a project ended.
+    /// Result of the trial of a project.
     "result" TrialResult {
         Green = "green",
         Red = "red",
@@ -21,34 +22,28 @@ closed_enum! {
     }
 }
 
-/// The trial of one project.
+/// Trial of one project.
 #[derive(Debug, Serialize)]
 pub(super) struct Tried {
     project_id: String,
     branch: String,
-    /// The set-up and the gates, in words.
+    /// Description of the set-up and the gates.
     commands: String,
     result: TrialResult,
-    /// The gate that is red.
+    /// Gate that failed.
     command: Option<String>,
-    /// What failed in it, or why nothing could run.
+    /// Failure of the gate, or the reason why nothing could run.
     reason: Option<String>,
-    /// The last output of the red gate.
+    /// Last output of the failed gate.
     output: Option<String>,
 }
 
-/// The commands that a trial runs, in words; none where there is no gate.
+/// Describes the commands that a trial runs; `None` without a gate.
 pub(super) fn commands(settings: &Loaded, project: &Project) -> Option<String> {
     let set = settings.project(project.project_id.as_str());
     let gates = set.gates.iter().map(|gate| format!("`{}`", gate.join(" ")));
     let setup = (!set.setup.is_empty()).then(|| format!("`{}`", set.setup.join(" ")));
-    (!set.gates.is_empty()).then(|| {
-        setup
-            .into_iter()
-            .chain(gates)
-            .collect::<Vec<_>>()
-            .join(", then ")
-    })
+    (!set.gates.is_empty()).then(|| joined(setup.into_iter().chain(gates), ", then "))
 }
 
 pub(super) fn run(settings: &Loaded, project: &Project, commands: String) -> Result<Tried> {
@@ -89,34 +84,31 @@ impl Tried {
     pub(super) fn show(&self, out: &mut Ui) -> Result<()> {
         let of = format!("on {} of {}", self.branch, self.project_id);
         let reason = self.reason.as_deref().unwrap_or_default();
-        match self.result {
-            TrialResult::Green => {
-                let line = Line::default()
-                    .piece(TextStyle::Good, "green")
-                    .plain(format!(": {} {of}", self.commands));
-                return Ok(out.line(line)?);
-            }
+        let (first, rest) = reason.split_once('\n').unwrap_or((reason, ""));
+        let (style, word, text, output) = match self.result {
+            TrialResult::Green => (
+                TextStyle::Good,
+                "green",
+                format!("{} {of}", self.commands),
+                "",
+            ),
             TrialResult::Red => {
                 let command = self.command.as_deref().unwrap_or_default();
-                out.line(
-                    Line::default()
-                        .piece(TextStyle::Bad, "red")
-                        .plain(format!(": the gate `{command}` fails {of}: {reason}")),
-                )?;
-                out.block(self.output.as_deref().unwrap_or_default(), 2)?;
+                let text = format!("the gate `{command}` fails {of}: {reason}");
+                let output = self.output.as_deref().unwrap_or_default();
+                (TextStyle::Bad, "red", text, output)
             }
             TrialResult::NotRun => {
-                let (first, output) = reason.split_once('\n').unwrap_or((reason, ""));
-                out.line(
-                    Line::default()
-                        .piece(TextStyle::Bad, "not run")
-                        .plain(format!(": the gates {of}: {first}")),
-                )?;
-                out.block(output, 2)?;
+                let text = format!("the gates {of}: {first}");
+                (TextStyle::Bad, "not run", text, rest)
             }
+        };
+        out.line(Line::new().piece(style, word).plain(format!(": {text}")))?;
+        out.block(output, 2)?;
+        if self.result != TrialResult::Green {
+            out.note("note: no agent is started for a change as long as it is so")?;
+            out.note("hint: change `setup` and `gates` in the config file, or set red_base = \"ignore\" there")?;
         }
-        out.note("note: no agent is started for a change as long as it is so")?;
-        out.note("hint: change `setup` and `gates` in the config file, or set red_base = \"ignore\" there")?;
         Ok(())
     }
 }

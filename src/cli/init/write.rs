@@ -1,4 +1,4 @@
-//! The config file: its text, and how it comes to its place without ever overwriting another by chance.
+//! The config file: its text, and writing it without overwriting another file by accident.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use toml::Value;
 
-use super::choice::{AgentChoice, Choices};
+use super::choice::{AgentChoice, Choices, ProjectChoice};
 use crate::cli::frame::error::CommandError;
 use crate::config::{self, ConfigLocation};
+use crate::text;
 
-/// Only what differs from the defaults, with what it means.
+/// Renders only the settings that differ from the defaults, with comments.
 pub(super) fn render(choices: &Choices) -> String {
     let mut text = String::from(
         "# remand's settings, as far as they differ from the defaults. `remand config defaults` prints all of them\n\
@@ -61,36 +62,48 @@ pub(super) fn render(choices: &Choices) -> String {
         text.push_str(&table(review_agent, &review_name, &[]));
     }
     for project in &choices.projects {
-        let name = key(&project.name);
-        if project.setup.is_some() || !project.gates.is_empty() {
-            text.push_str(&format!("\n[projects.{name}]\n"));
-        }
-        if let Some(setup) = &project.setup {
-            let command = list(&setup.command);
-            text.push_str(&format!(
-                "# Makes a fresh worktree ready, before agents and gates run in it.\nsetup = {command}\n"
-            ));
-            if !setup.again_on.is_empty() {
-                let names = list(&setup.again_on);
-                text.push_str(&format!(
-                    "# It runs again when one of these files changed.\nsetup_again_on = {names}\n"
-                ));
-            }
-        }
-        if !project.gates.is_empty() {
-            let gates = commands(&project.gates);
-            text.push_str(&format!(
-                "# What must pass before a fix is pushed.\ngates = {gates}\n"
-            ));
-        }
-        if let (Some(label), true) = (&choices.label, project.repo.is_some()) {
-            text.push_str(&format!("\n# Open pull requests with this label are taken over by themselves.\n[projects.{name}.discover]\nlabel = {}\n", quoted(label)));
-        }
+        text.push_str(&project_tables(project, choices.label.as_deref(), false));
     }
     text
 }
 
-/// Two commands of one program are two agents.
+/// Renders the tables of one project; empty if it has only common settings.
+pub(super) fn project_tables(project: &ProjectChoice, label: Option<&str>, shadow: bool) -> String {
+    let name = key(&project.name);
+    let mut text = String::new();
+    if project.setup.is_some() || !project.gates.is_empty() || shadow {
+        text.push_str(&format!("\n[projects.{name}]\n"));
+    }
+    if let Some(setup) = &project.setup {
+        let command = list(&setup.command);
+        text.push_str(&format!(
+            "# Makes a fresh worktree ready, before agents and gates run in it.\nsetup = {command}\n"
+        ));
+        if !setup.again_on.is_empty() {
+            let names = list(&setup.again_on);
+            text.push_str(&format!(
+                "# It runs again when one of these files changed.\nsetup_again_on = {names}\n"
+            ));
+        }
+    }
+    if !project.gates.is_empty() {
+        let gates = commands(&project.gates);
+        text.push_str(&format!(
+            "# What must pass before a fix is pushed.\ngates = {gates}\n"
+        ));
+    }
+    if shadow {
+        text.push_str(
+            "# Agents review, and nothing is fixed, pushed or posted.\nshadow = \"review\"\n",
+        );
+    }
+    if let (Some(label), true) = (label, project.repo.is_some()) {
+        text.push_str(&format!("\n# Open pull requests with this label are taken over by themselves.\n[projects.{name}.discover]\nlabel = {}\n", quoted(label)));
+    }
+    text
+}
+
+/// Returns the name of the review agent: two commands of one program are two agents.
 fn review_name(choices: &Choices) -> String {
     let name = &choices.review_agent.name;
     if *name == choices.agent.name {
@@ -107,7 +120,7 @@ fn table(agent: &AgentChoice, name: &str, gates: &[&Vec<String>]) -> String {
         if agent.command != ["claude"] {
             text.push_str(&format!("command = {}\n", list(&agent.command)));
         }
-        // Its notation has no way to write these.
+        // The syntax of the allow list cannot express these characters.
         let fits =
             |gate: &&&Vec<String>| !gate.iter().any(|word| word.contains(['(', ')', ',', ' ']));
         let mut allow: Vec<String> = gates
@@ -135,7 +148,7 @@ fn quoted(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
 }
 
-/// A part of a table's name.
+/// Quotes a part of a table name if needed.
 fn key(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.chars().all(is_bare) {
@@ -146,31 +159,17 @@ fn key(name: &str) -> String {
 }
 
 fn list(words: &[String]) -> String {
-    format!(
-        "[{}]",
-        words
-            .iter()
-            .map(|word| quoted(word))
-            .collect::<Vec<_>>()
-            .join(", ")
-    )
+    format!("[{}]", text::list(words.iter().map(|word| quoted(word))))
 }
 
 fn commands(commands: &[Vec<String>]) -> String {
-    format!(
-        "[{}]",
-        commands
-            .iter()
-            .map(|words| list(words))
-            .collect::<Vec<_>>()
-            .join(", ")
-    )
+    format!("[{}]", text::list(commands.iter().map(|words| list(words))))
 }
 
-/// Puts the text into its place, and says where a copy of what was there is. The file is read once before it counts: one
-/// that remand itself would refuse is never left behind.
+/// Writes the config file and returns the path of the copy of the previous one. The new file is
+/// loaded before it is put in place, so that an invalid one is never left behind.
 pub(super) fn put(place: &ConfigLocation, file: &Path, text: &str) -> Result<Option<PathBuf>> {
-    // One that is kept elsewhere and linked here stays a link.
+    // A symlink to a file elsewhere stays a symlink.
     let led = file.canonicalize();
     let file = led.as_deref().unwrap_or(file);
     let folder = file.parent().map(Path::to_owned).unwrap_or_default();
@@ -186,7 +185,7 @@ pub(super) fn put(place: &ConfigLocation, file: &Path, text: &str) -> Result<Opt
         ..place.clone()
     })?;
     if !file.exists() {
-        // Fails where another was quicker.
+        // Fails if the file was created in the meantime.
         fs::hard_link(&new.0, file).with_context(|| format!("cannot write {}", file.display()))?;
         return Ok(None);
     }
@@ -197,7 +196,7 @@ pub(super) fn put(place: &ConfigLocation, file: &Path, text: &str) -> Result<Opt
     Ok(Some(copy))
 }
 
-/// No copy is overwritten by the next.
+/// Returns an unused name for the copy, so that no copy is overwritten.
 fn free_name(file: &Path) -> Result<PathBuf> {
     let name = |n: u32| {
         let mut name = file.as_os_str().to_owned();
@@ -220,12 +219,12 @@ fn free_name(file: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Gone when it is dropped, unless it was moved to its place.
+/// A temporary file, removed on drop unless it was renamed.
 struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // Moved away, mostly.
+        // Usually it has been renamed.
         drop(fs::remove_file(&self.0));
     }
 }

@@ -1,5 +1,6 @@
-//! What pruned changes had outside of the blackboard. It goes after the commit that wrote it down, and is forgotten only
-//! when it is gone, or when it turns out not to be theirs: the next prune goes on with what is left, and tells of it.
+//! Removal of the files and refs of pruned changes. They are removed after the commit that recorded
+//! them, and their records are deleted only when they are gone or turn out not to belong to the
+//! changes: the next prune continues with the rest, and reports it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,19 +14,19 @@ use crate::failpoint::crash_point;
 use crate::git::{HeadAt, Project, Sweep};
 use crate::{process, sanitize};
 
-/// What came of one.
+/// Result of removing one remnant.
 enum Outcome {
     Removed,
-    /// It was gone already.
+    /// Already gone.
     Gone,
-    /// Not theirs, for this reason: it is not looked at again.
+    /// Does not belong to the change, with the reason; it is not checked again.
     Foreign(String),
-    /// Why it is still there.
+    /// Still there, with the reason.
     Stays(String),
 }
 
 impl Broom {
-    /// One that can't be removed is no reason to leave the others.
+    /// Removes the remnants. One that cannot be removed does not stop the others.
     pub(super) async fn remove(&mut self, remnants: &[Remnant]) -> Result<()> {
         let mut gone = Vec::new();
         for remnant in remnants {
@@ -53,13 +54,13 @@ impl Broom {
         Ok(())
     }
 
-    /// Counts what a prune that is not only asked for would remove.
+    /// Counts the remnants that would be removed without `--dry-run`.
     pub(super) fn would_go<'a>(&mut self, remnants: impl Iterator<Item = &'a Remnant>) {
         for remnant in remnants {
             let is_there = match remnant.kind {
                 Where::Run | Where::Prompt => matches!(self.own(remnant), Ok(Some(_))),
                 Where::Worktree => true,
-                // Removed is only what was.
+                // Refs are counted only when they have been removed.
                 Where::Ref => false,
             };
             if is_there {
@@ -104,8 +105,8 @@ impl Broom {
         }
     }
 
-    /// Its place, if it is there and where we put such things, by the name that it has there. A row's word is not enough
-    /// to remove something else: anybody may have written it.
+    /// Returns the path of a remnant, if it exists under its expected name in remand's directory.
+    /// The row alone does not justify removing anything else: anybody may have written it.
     fn own(&self, remnant: &Remnant) -> Result<Option<PathBuf>, Outcome> {
         let room = if remnant.kind == Where::Run {
             &self.runs_dir
@@ -126,7 +127,8 @@ impl Broom {
         }
         match path.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                // All was moved to another place: what is in it by this name is probably it, which is not enough.
+                // The whole directory was moved: the file with this name is probably the right one,
+                // but that is not enough.
                 if own.symlink_metadata().is_ok() {
                     return Err(Outcome::Stays(format!(
                         "it is not there; {} may be it: yours to remove",
@@ -195,7 +197,7 @@ impl Broom {
         }
     }
 
-    /// What can't be looked at stays.
+    /// Checks whether a worktree can be removed; one that cannot be read is kept.
     pub(super) async fn sweepable(
         &self,
         project: &Project,

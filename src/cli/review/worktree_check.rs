@@ -1,4 +1,5 @@
-//! The look before a review: which worktree, of which project, and is there anything in it to review?
+//! Check before a review: finds the worktree and its project, and whether it has anything to
+//! review.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +13,13 @@ use crate::cli::project::plain_project;
 use crate::config::Loaded;
 use crate::git::{Git, Worktree, check_branch_name};
 
-/// How many files of a dirty worktree are named.
+/// Maximum number of files of a dirty worktree that are named.
 const NAMED: usize = 8;
 
 /// Work that can be reviewed.
 pub(super) struct CheckedWorktree {
     pub(super) project: Project,
-    /// It has to be added with the change.
+    /// Set if the project has to be added with the change.
     pub(super) is_new_project: bool,
     pub(super) path: String,
     pub(super) branch: String,
@@ -47,14 +48,14 @@ async fn look_with(
     let path = worktree.place.path.clone();
     let shown = path.display().to_string();
     let Some(path_text) = path.to_str() else {
-        return Err(CommandError::new(format!("the path {shown} is not UTF-8")).into());
+        return CommandError::new(format!("the path {shown} is not UTF-8")).fail();
     };
     let branch = own_branch(&worktree, &project, args, &shown)?;
     if let Err(refused) = check_branch_name(&branch) {
         let hint = format!(
             "rename it: `git -C {shown} branch -m NAME`, with letters, digits and . _ / - in the name"
         );
-        return Err(CommandError::new(refused.to_string()).hint(hint).into());
+        return CommandError::new(refused.to_string()).hint(hint).fail();
     }
     if !worktree.place.is_linked() {
         let what = format!(
@@ -65,12 +66,12 @@ async fn look_with(
             project.default_branch,
             folder_for(&branch)
         );
-        return Err(CommandError::new(what).hint(hint).into());
+        return CommandError::new(what).hint(hint).fail();
     }
     inside_roots(&path, &project, settings)?;
     clean(git, &worktree, &shown).await?;
     let Some(head) = worktree.head.clone() else {
-        return Err(CommandError::new(format!("branch {branch} has no commit yet")).into());
+        return CommandError::new(format!("branch {branch} has no commit yet")).fail();
     };
     let base = args
         .base
@@ -88,7 +89,7 @@ async fn look_with(
     .await?;
     let title = args.title.clone().unwrap_or(title);
     if title.trim().is_empty() {
-        return Err(CommandError::usage("the title is empty").into());
+        return CommandError::usage("the title is empty").fail();
     }
     Ok(CheckedWorktree {
         project,
@@ -118,12 +119,12 @@ async fn which_worktree(git: &Git, args: &ReviewArgs) -> Result<PathBuf> {
         "`git worktree add ../{} {branch}` makes one",
         folder_for(branch)
     );
-    Err(CommandError::not_found(format!(
+    CommandError::not_found(format!(
         "no worktree of {} is on branch {branch}",
         project.path.display()
     ))
     .hint(hint)
-    .into())
+    .fail()
 }
 
 async fn which_project(
@@ -149,7 +150,7 @@ async fn which_project(
         "`remand project add {}`, or give --add-project",
         found.path.display()
     );
-    Err(CommandError::new(what).hint(hint).into())
+    CommandError::new(what).hint(hint).fail()
 }
 
 fn own_branch(
@@ -160,21 +161,21 @@ fn own_branch(
 ) -> Result<String> {
     if let Some(operation) = worktree.operation {
         let what = format!("a {operation} is not finished in {shown}");
-        return Err(CommandError::new(what)
+        return CommandError::new(what)
             .hint("finish or abort it, then review")
-            .into());
+            .fail();
     }
     let Some(branch) = worktree.branch.clone() else {
         let what = format!("{shown} is on no branch (its HEAD is detached)");
-        return Err(CommandError::new(what)
+        return CommandError::new(what)
             .hint("`git switch -c BRANCH` gives its commits one")
-            .into());
+            .fail();
     };
     if branch == project.default_branch || args.base.as_ref() == Some(&branch) {
         let what = format!("{shown} is on {branch}, the branch that work goes into");
-        return Err(CommandError::new(what)
+        return CommandError::new(what)
             .hint("review a branch of its own: `git switch -c BRANCH`")
-            .into());
+            .fail();
     }
     Ok(branch)
 }
@@ -197,9 +198,9 @@ fn inside_roots(path: &Path, project: &Project, settings: &Loaded) -> Result<()>
         path.display(),
         roots.join(", ")
     );
-    Err(CommandError::new(what)
+    CommandError::new(what)
         .hint("add its folder to `worktree_roots` in the settings, or move the worktree")
-        .into())
+        .fail()
 }
 
 async fn clean(git: &Git, worktree: &Worktree, shown: &str) -> Result<()> {
@@ -214,9 +215,9 @@ async fn clean(git: &Git, worktree: &Worktree, shown: &str) -> Result<()> {
         named.push(&more);
     }
     let what = format!("{shown} is not clean: {}", named.join(", "));
-    Err(CommandError::new(what)
+    CommandError::new(what)
         .hint("only commits are reviewed: `git add -A && git commit`, or `git stash -u`")
-        .into())
+        .fail()
 }
 
 struct Range<'a> {
@@ -225,23 +226,21 @@ struct Range<'a> {
     branch: &'a str,
 }
 
-/// Checks that there is a difference, and says what it may be called.
+/// Checks that there is a difference, and returns a title for the change.
 async fn something_to_review(git: &Git, worktree: &Worktree, range: &Range<'_>) -> Result<String> {
     let Range { base, head, branch } = range;
     let place = &worktree.place;
     let Some(base_head) = git.base_head(place, base).await? else {
-        return Err(CommandError::not_found(format!(
+        return CommandError::not_found(format!(
             "there is no branch {base} that the work could go into"
         ))
         .hint("name it with --base")
-        .into());
+        .fail();
     };
     let Some(merge_base) = git.merge_base(place, &base_head, head).await? else {
-        return Err(
-            CommandError::new(format!("{branch} and {base} have no common history"))
-                .hint("name another base with --base")
-                .into(),
-        );
+        return CommandError::new(format!("{branch} and {base} have no common history"))
+            .hint("name another base with --base")
+            .fail();
     };
     let empty = || {
         CommandError::new(format!(
@@ -264,7 +263,7 @@ async fn something_to_review(git: &Git, worktree: &Worktree, range: &Range<'_>) 
     })
 }
 
-/// A folder's name for a branch.
+/// Returns a directory name for a branch.
 fn folder_for(branch: &str) -> String {
     branch.replace('/', "-")
 }

@@ -1,4 +1,4 @@
-//! The units that are installed on this machine, for this user and for the machine.
+//! Units installed on this machine, for this user and system-wide.
 
 use std::path::{Path, PathBuf};
 
@@ -6,6 +6,7 @@ use super::{RUN_AS, read, target};
 use crate::config::{self, ConfigLocation, SettingsOwner};
 use crate::daemon;
 use crate::service_unit::{self, Installed, Kind};
+use crate::text::prefixed;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
@@ -22,7 +23,7 @@ pub(crate) struct FoundUnit {
     pub(crate) says: Installed,
 }
 
-/// The kind that this system uses.
+/// Kind of unit that this system uses.
 pub(super) const NATIVE: Kind = if cfg!(target_os = "macos") {
     Kind::Launchd
 } else {
@@ -30,7 +31,7 @@ pub(super) const NATIVE: Kind = if cfg!(target_os = "macos") {
 };
 
 impl FoundUnit {
-    /// The unit that is there. One that can't be read counts as missing.
+    /// Returns the installed unit. One that cannot be read counts as missing.
     pub(crate) fn of(owner: Owner) -> Option<Self> {
         let file = file(NATIVE, owner, None)?;
         let text = read(&file).ok()??;
@@ -42,7 +43,7 @@ impl FoundUnit {
         })
     }
 
-    /// The blackboard that its daemon uses.
+    /// Blackboard that its daemon uses.
     fn blackboard(&self) -> Option<PathBuf> {
         if self.says.db.is_some() {
             return self.says.db.clone();
@@ -60,12 +61,10 @@ impl FoundUnit {
         )
     }
 
-    /// What lets its daemon write to projects that were added after it was installed.
+    /// Command that lets the daemon write to projects added after the service was installed.
     fn install_again(&self) -> String {
         let run_as = self.says.user.as_ref().filter(|user| *user != RUN_AS);
-        let run_as = run_as
-            .map(|user| format!(" --run-as {user}"))
-            .unwrap_or_default();
+        let run_as = prefixed(" --run-as ", run_as);
         format!("sudo remand service install --system{run_as}")
     }
 
@@ -86,7 +85,7 @@ impl FoundUnit {
     }
 }
 
-/// Where a unit is, or would be. None when there is no home.
+/// Path of a unit, installed or not. `None` if there is no home directory.
 pub(super) fn file(kind: Kind, owner: Owner, root: Option<&Path>) -> Option<PathBuf> {
     let below = |path: &str| root.unwrap_or(Path::new("/")).join(path);
     Some(match (kind, owner) {
@@ -100,7 +99,7 @@ pub(super) fn file(kind: Kind, owner: Owner, root: Option<&Path>) -> Option<Path
     })
 }
 
-/// A daemon of the machine that uses another blackboard than the command that looks.
+/// A system daemon that uses a blackboard other than that of the current command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Elsewhere {
     user: String,
@@ -108,7 +107,7 @@ pub(crate) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// None while a daemon runs on `blackboard`: then this is the one that the user means.
+    /// Returns `None` while a daemon runs on `blackboard`: then that is the one the user means.
     pub(crate) fn than(blackboard: &Path) -> Option<Self> {
         if daemon::holder(blackboard).is_some() {
             return None;
@@ -137,14 +136,14 @@ impl Elsewhere {
     }
 }
 
-/// The unit of the machine, if it is ours and its daemon uses this blackboard.
+/// Returns the system unit, if remand wrote it and its daemon uses this blackboard.
 fn bounded_unit(blackboard: &Path) -> Option<FoundUnit> {
     let unit = FoundUnit::of(Owner::Machine)
         .filter(|unit| unit.says.is_ours && unit.kind == Kind::Systemd)?;
     (unit.blackboard()? == blackboard).then_some(unit)
 }
 
-/// What to do about a project that this daemon can't write to, if it was started by the unit of the machine.
+/// Hint for a project that this daemon cannot write to, if the system unit started it.
 pub(crate) fn write_remedy(blackboard: &Path) -> Option<String> {
     config::supervision().socket?;
     let unit = bounded_unit(blackboard)?;
@@ -155,7 +154,7 @@ pub(crate) fn write_remedy(blackboard: &Path) -> Option<String> {
     ))
 }
 
-/// What a person has to know who adds a project that the installed unit does not let its daemon write to.
+/// Warning and hint when adding a project that the installed unit does not let its daemon write to.
 pub(crate) fn outside_of_unit(blackboard: &Path, repository: &Path) -> Option<(String, String)> {
     let unit = bounded_unit(blackboard)?;
     let is_inside = |outer: &PathBuf| repository.starts_with(outer);

@@ -1,4 +1,4 @@
-//! The file with the login variables of agents, which the unit reads.
+//! File with the login variables of agents, which the unit reads.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{read, write};
 use crate::cli::frame::error::CommandError;
 
-/// Writes these variables into the file, which only its owner can read. Other lines of the file stay.
+/// Writes these variables to the file, which only its owner can read. Other lines are kept.
 pub(super) fn write_logins(file: &Path, logins: &[(String, String)]) -> Result<()> {
     let before = read(file)?.unwrap_or_default();
     let is_kept = |line: &&str| {
@@ -21,14 +21,14 @@ pub(super) fn write_logins(file: &Path, logins: &[(String, String)]) -> Result<(
     write(file, &format!("{}\n", lines.join("\n")), 0o600)
 }
 
-/// A value as systemd reads it from an environment file.
+/// Quotes a value for an environment file of systemd.
 fn quoted(name: &str, value: &str) -> Result<String> {
     if value.chars().any(char::is_control) {
-        return Err(CommandError::new(format!(
+        return CommandError::new(format!(
             "{name} contains a control character, which an environment file cannot hold"
         ))
         .hint("unset it, or install without --with-logins")
-        .into());
+        .fail();
     }
     let mut quoted = String::from("\"");
     for letter in value.chars() {

@@ -1,4 +1,4 @@
-//! systemctl and launchctl, where they are there.
+//! Calls of systemctl and launchctl, if they are installed.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use crate::config;
 use crate::process::{self, Short};
 use crate::service_unit::{Kind, Scope};
 
-/// A start waits until the daemon is ready.
+/// Maximum time for one step; a start waits until the daemon is ready.
 const LIMIT: Duration = Duration::from_secs(120);
 const CAP: usize = 16 * 1024;
 const UNIT: &str = "remand.service";
-/// "No such process", "Could not find specified service".
+/// Exit codes for "No such process" and "Could not find specified service".
 const NOT_LOADED: [i32; 2] = [3, 113];
 
 pub(super) struct Manager {
     kind: Kind,
     is_user: bool,
-    /// Another machine's file system: there is nothing to start or to stop.
+    /// File system of another machine, in which nothing can be started or stopped.
     root: Option<String>,
     file: String,
 }
 
-/// How a step ended.
+/// Result of a step.
 pub(super) enum StepResult {
     Well,
-    /// The program is not on this machine.
+    /// The program is not installed.
     NotThere,
     Badly(String),
 }
@@ -85,7 +85,7 @@ impl Manager {
         }
     }
 
-    /// What still works when the file is gone.
+    /// Command that stops the service even after its file was removed.
     pub(super) fn late_stop_step(&self) -> Option<Vec<String>> {
         match (self.kind, &self.root) {
             (Kind::Systemd, None) => Some(self.systemctl(&["stop", UNIT])),
@@ -108,7 +108,7 @@ impl Manager {
             .then(|| self.answer(&self.systemctl(&["is-active", UNIT])))?
     }
 
-    /// The process of the unit, if it runs.
+    /// Returns the main process of the unit, if it is running.
     pub(super) fn main_pid(&self) -> Option<u32> {
         let show = self.systemctl(&["show", "--property=MainPID", "--value", UNIT]);
         let pid =
@@ -116,7 +116,7 @@ impl Manager {
         pid.parse().ok().filter(|pid| *pid > 0)
     }
 
-    /// Runs it, if the program is there.
+    /// Runs a step, if its program is installed.
     pub(super) fn run(&self, step: &[String]) -> StepResult {
         match ended(step) {
             None => StepResult::NotThere,
@@ -134,14 +134,14 @@ impl Manager {
         }
     }
 
-    /// launchd fails to stop what does not run.
+    /// True if launchd failed only because the service to stop was not running.
     fn is_not_loaded(&self, step: &[String], status: Option<i32>) -> bool {
         self.kind == Kind::Launchd
             && step.iter().any(|word| word == "bootout")
             && status.is_some_and(|status| NOT_LOADED.contains(&status))
     }
 
-    /// The one word that it prints; it ends badly for most of them.
+    /// Returns the single word that a command prints; for most words it exits with an error.
     fn answer(&self, step: &[String]) -> Option<String> {
         let output = ended(step)?.ok()?;
         let word = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -174,7 +174,7 @@ fn launchctl(words: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// None when the program is not there.
+/// Runs a step; returns `None` if its program is not installed.
 fn ended(step: &[String]) -> Option<Result<process::ShortOutput, process::ProcessError>> {
     let (program, args) = step.split_first()?;
     let env = config::session_environment();

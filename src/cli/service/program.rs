@@ -1,4 +1,4 @@
-//! The program that a unit starts.
+//! Program that a unit starts.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use anyhow::{Context as _, Result};
 /// Usual paths of an installed program.
 const USUAL: [&str; 2] = ["usr/bin/remand", "usr/local/bin/remand"];
 
-/// A path as the unit has it.
+/// Path of the program in the unit.
 pub(super) struct Program {
     pub(super) path: PathBuf,
-    /// Nothing is there in the other file system.
+    /// Set if the file does not exist in the other file system.
     pub(super) is_missing: bool,
 }
 
 impl Program {
-    /// This program; with a root, the one that is there: the path of this one may mean nothing in it.
+    /// Finds this program or, with a root, the one installed there: this path may not exist in it.
     pub(super) fn find(root: Option<&Path>) -> Result<Self> {
         let own = std::env::current_exe().context("the path of this program is not known")?;
         let Some(root) = root else {

@@ -1,4 +1,5 @@
-//! `remand service status`, and the same for `doctor`: whether it is installed, up to date and running.
+//! `remand service status`, and the same for `doctor`: checks that the service is installed, up to
+//! date and running.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,34 +16,35 @@ use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::running_daemon::RunningDaemon;
 use crate::cli::frame::ui::{Line, TextStyle};
-use crate::cli::view::print_change::field;
 use crate::clock::Time;
 use crate::config;
 use crate::daemon;
 use crate::diagnostic::title;
 use crate::doctor::Check;
 use crate::service_unit;
+use crate::text::{joined, list};
 
-/// What a person and a program are told.
+/// State of the service, for people and as JSON.
 #[derive(Serialize)]
 pub(super) struct ServiceStatus {
     file: PathBuf,
     installed: bool,
-    /// Written by us; null when there is none.
+    /// True if remand wrote the file; null if there is none.
     ours: Option<bool>,
-    /// Whether `install` would write something else; null when there is none, or when it can't be told here.
+    /// True if `install` would write a different file; null if there is none, or if unknown.
     differs: Option<bool>,
-    /// What systemd says of it (`is-enabled`, `is-active`); null where it can't be asked.
+    /// Answer of systemd (`is-enabled`, `is-active`); null if it cannot be queried.
     enabled: Option<String>,
     active: Option<String>,
     blackboard: PathBuf,
-    /// What is wrong with the settings, or null.
+    /// Error in the settings, or null.
     problem: Option<String>,
-    /// The daemon that works on this blackboard, however it was started.
+    /// Daemon running on this blackboard, however it was started.
     pid: Option<String>,
-    /// Why that daemon is not the one that the file would start now; null when it is, or when none runs.
+    /// Reason why that daemon is not the one that the file would start now; null if it is, or if
+    /// none is running.
     outdated: Option<String>,
-    /// What is left to type.
+    /// Commands left to run.
     commands: Vec<String>,
 }
 
@@ -50,45 +52,32 @@ pub(super) fn status(args: &StatusArgs, ctx: &mut CommandContext) -> Result<Exit
     let site = InstallTarget::find(&args.which, ctx)?;
     let mut told = look(&site, &Manager::of(&site), Vec::new())?;
     told.commands = advice(&site, &told);
-    if ctx.out.is_json() {
-        ctx.out.json(&told)?;
-        return Ok(ExitCode::Done);
-    }
+    ctx.show(&told, print)
+}
+
+fn print(ctx: &mut CommandContext, told: &ServiceStatus) -> Result<()> {
     let file = told.file.display();
-    let (what, looks) = match (told.ours, told.differs) {
+    let (what, style) = match (told.ours, told.differs) {
         (None, _) => (format!("no: there is no {file}"), TextStyle::Notice),
-        (Some(false), _) => (
-            format!("{file}, which remand did not write"),
-            TextStyle::Notice,
-        ),
-        (Some(true), Some(true)) => (
-            format!("{file}, which is not as it would be written now"),
-            TextStyle::Notice,
-        ),
+        (Some(false), _) => {
+            let what = format!("{file}, which remand did not write");
+            (what, TextStyle::Notice)
+        }
+        (Some(true), Some(true)) => {
+            let what = format!("{file}, which is not as it would be written now");
+            (what, TextStyle::Notice)
+        }
         (Some(true), Some(false) | None) => (file.to_string(), TextStyle::Good),
     };
-    ctx.out.line(
-        Line::default()
-            .faint(format!("{:<11}", "installed"))
-            .piece(looks, what),
-    )?;
+    ctx.out.line(Line::label("installed").piece(style, what))?;
     if let Some(problem) = &told.problem {
-        let line = Line::default()
-            .faint(format!("{:<11}", "settings"))
-            .piece(TextStyle::Bad, problem);
+        let line = Line::label("settings").piece(TextStyle::Bad, problem);
         ctx.out
             .line(line.plain("; ").command("remand config check"))?;
     }
-    let state: Vec<String> = told.enabled.iter().chain(&told.active).cloned().collect();
-    field(
-        ctx,
-        "state",
-        if state.is_empty() {
-            "systemd or launchd can't be asked here".into()
-        } else {
-            state.join(", ")
-        },
-    )?;
+    let state = list(told.enabled.iter().chain(&told.active));
+    let unknown = "systemd or launchd can't be asked here";
+    ctx.field("state", if state.is_empty() { unknown } else { &state })?;
     let daemon = match (&told.pid, &told.outdated) {
         (None, _) => "none runs".to_owned(),
         (Some(pid), Some(why)) => format!("runs with pid {pid}: {why}"),
@@ -97,13 +86,12 @@ pub(super) fn status(args: &StatusArgs, ctx: &mut CommandContext) -> Result<Exit
         }
         (Some(pid), None) => format!("runs with pid {pid}"),
     };
-    field(ctx, "daemon", daemon)?;
-    field(ctx, "blackboard", told.blackboard.display().to_string())?;
+    ctx.field("daemon", daemon)?;
+    ctx.field("blackboard", told.blackboard.display())?;
     for command in &told.commands {
-        ctx.out
-            .line(Line::default().plain("    ").command(command))?;
+        ctx.out.line(Line::new().plain("    ").command(command))?;
     }
-    Ok(ExitCode::Done)
+    Ok(())
 }
 
 pub(super) fn look(
@@ -112,7 +100,8 @@ pub(super) fn look(
     commands: Vec<String>,
 ) -> Result<ServiceStatus> {
     let there = read(&site.file)?;
-    // One that can't be written differs from nothing; `install` says why.
+    // If the text cannot be rendered, there is no difference to report; `install` reports the
+    // error.
     let wanted = site.text().ok();
     Ok(ServiceStatus {
         file: site.file.clone(),
@@ -139,7 +128,7 @@ pub(super) fn look(
     })
 }
 
-/// For `doctor`: how it stands with the units that are there. systemd and launchd are not asked.
+/// Checks the installed units for `doctor`, without calling systemd or launchd.
 pub(crate) fn checks(ctx: &CommandContext) -> Vec<Check> {
     let which = |system| Which {
         system,
@@ -186,35 +175,29 @@ fn check(which: &Which, ctx: &CommandContext) -> Result<Option<Check>> {
         format!("remand service install{}", site.flags()),
     );
     let is_same = !site.is_whole() || service_unit::is_same(&there, &site.text()?);
-    Ok(Some(if !service_unit::is_ours(&there) {
-        let says = format!("{file} was not written by remand");
-        Check::warn(
-            "service",
-            says,
+    let (says, remedy) = if !service_unit::is_ours(&there) {
+        (
+            format!("{file} was not written by remand"),
             format!("`{install} --force` writes over it, if that is wanted"),
         )
     } else if !is_same {
-        Check::warn(
-            "service",
-            format!("{file} is not as it would be written now"),
-            format!("`{install}`"),
-        )
+        let says = format!("{file} is not as it would be written now");
+        (says, format!("`{install}`"))
     } else if let Some(why) = outdated(&site, None) {
-        let commands: Vec<String> = replace_step(&site, &why)
-            .iter()
-            .map(|command| format!("`{command}`"))
-            .collect();
-        Check::warn(
-            "service",
+        let commands = replace_step(&site, &why);
+        let commands = commands.iter().map(|command| format!("`{command}`"));
+        (
             format!("{file}, but the running daemon is not up to date: {why}"),
-            commands.join(", then "),
+            joined(commands, ", then "),
         )
     } else {
-        Check::ok("service", format!("{file}, up to date"))
-    }))
+        let up_to_date = format!("{file}, up to date");
+        return Ok(Some(Check::ok("service", up_to_date)));
+    };
+    Ok(Some(Check::warn("service", says, remedy)))
 }
 
-/// Why the running daemon is not the one that the installed file would start.
+/// Reason why the running daemon is not the one that the installed file would start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Outdated {
     #[error("it was not started by this service")]
@@ -225,10 +208,11 @@ enum Outdated {
     Older(PathBuf),
 }
 
-/// `main_pid` is the unit's process, where systemd was asked for it.
+/// Compares the running daemon with the unit. `main_pid` is the process of the unit, if systemd
+/// returned it.
 fn outdated(site: &InstallTarget, main_pid: Option<u32>) -> Option<Outdated> {
     let daemon = RunningDaemon::of(&site.blackboard).filter(|_| site.root.is_none())?;
-    // Without a start there is no record: a daemon of an older version.
+    // A daemon of an older version records no start time.
     let started_at = daemon.started_at?;
     if !daemon.supervised || main_pid.is_some_and(|main| Some(main) != daemon.pid) {
         return Some(Outdated::Foreign { pid: daemon.pid });
@@ -248,7 +232,7 @@ fn written_at(file: &Path) -> Option<Time> {
     ))
 }
 
-/// What puts the unit's own daemon in the place of the one that runs.
+/// Commands that replace the running daemon with that of the unit.
 fn replace_step(site: &InstallTarget, why: &Outdated) -> Vec<String> {
     let manager = Manager::of(site);
     let step = |step: Option<Vec<String>>| step.map(|words| words.join(" "));
@@ -262,7 +246,7 @@ fn replace_step(site: &InstallTarget, why: &Outdated) -> Vec<String> {
     }
 }
 
-/// What would make it as it should be.
+/// Commands that fix the service.
 fn advice(site: &InstallTarget, told: &ServiceStatus) -> Vec<String> {
     let install = format!("remand service install{}", site.flags());
     match (told.ours, told.differs) {

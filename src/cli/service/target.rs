@@ -1,4 +1,4 @@
-//! Where a unit goes, and what stands in it.
+//! Path and contents of a unit.
 
 use std::path::{Path, PathBuf};
 
@@ -14,15 +14,15 @@ use crate::cli::frame::error::CommandError;
 use crate::config::{self, ConfigError, ConfigLocation, Loaded, Origin, SettingsOwner};
 use crate::service_unit::{self, Kind, Scope, UnitSpec, seen_from};
 
-/// The settings of the machine, where there are any.
+/// System-wide settings, if they exist.
 const SETTINGS: &str = "etc/remand/config.toml";
-/// The blackboard of the machine, where the settings do not say otherwise.
+/// System-wide blackboard, unless the settings name another one.
 const BLACKBOARD: &str = "/var/lib/remand/blackboard.db";
-/// The home of a user that is not there yet, and the state of the machine's daemon.
+/// Home of a user that does not exist yet, and state directory of the system daemon.
 pub(super) const STATE: &str = "/var/lib/remand";
-/// Folders that `PrivateTmp=yes` hides.
+/// Directories that `PrivateTmp=yes` hides.
 const PRIVATE: [&str; 2] = ["/tmp", "/var/tmp"];
-/// For putting worktrees back and writing it down, after agents had their grace.
+/// Time for restoring worktrees and recording it, after the grace period of the agents.
 const MOMENT_S: u64 = 35;
 
 pub(super) struct InstallTarget {
@@ -31,14 +31,14 @@ pub(super) struct InstallTarget {
     pub(super) root: Option<PathBuf>,
     pub(super) blackboard: PathBuf,
     pub(super) settings: Option<PathBuf>,
-    /// What is wrong with the settings: the rest was found with the defaults.
+    /// Error in the settings; the rest is based on the defaults.
     pub(super) problem: Option<ConfigError>,
-    /// The projects of the blackboard; none when it can't be read here.
+    /// Projects of the blackboard; `None` if it cannot be read here.
     pub(super) projects: Option<Vec<Project>>,
     wish: UnitSpec,
     is_program_missing: bool,
     is_user_known: bool,
-    /// Variables of the agents that are set here, by which they may be logged in, with their values.
+    /// Login variables of the agents that are set here, with their values.
     logins: Vec<(String, String)>,
 }
 
@@ -75,7 +75,7 @@ impl InstallTarget {
             Scope::System { run_as } => home_of(run_as, root.as_deref()),
         };
         let is_user_known = scope == Scope::User || home.is_some();
-        // Of a user that is not there yet nothing is in their home.
+        // A user that does not exist yet has nothing in a home directory.
         let home_or_state = home.clone().unwrap_or_else(|| STATE.into());
         let whose = if which.system {
             SettingsOwner::User {
@@ -122,12 +122,12 @@ impl InstallTarget {
         })
     }
 
-    /// Whether the whole text could be looked up. What a user's own unit may write is not bounded.
+    /// True if the text is complete. A user unit does not restrict writes, so it needs no projects.
     pub(super) fn is_whole(&self) -> bool {
         self.problem.is_none() && (self.wish.scope == Scope::User || self.projects.is_some())
     }
 
-    /// A command of remand on the blackboard of this unit, as the user of the unit.
+    /// Command line of remand on the blackboard of this unit, as the user of the unit.
     pub(super) fn remand(&self, words: &str) -> String {
         match &self.wish.scope {
             Scope::User => format!("remand {words}"),
@@ -143,35 +143,33 @@ impl InstallTarget {
         &self.wish.scope
     }
 
-    /// Better said before anything is written.
+    /// Checks the permissions and the user before anything is written.
     pub(super) fn may_install(&self) -> Result<()> {
         let Scope::System { run_as } = &self.wish.scope else {
             return Ok(());
         };
         if self.root.is_none() && !rustix::process::geteuid().is_root() {
-            return Err(
-                CommandError::new("only root may install it for the machine")
-                    .hint(format!(
-                        "`{}`, or for yourself: `remand service install --user`",
-                        self.with_sudo("install")
-                    ))
-                    .into(),
-            );
+            return CommandError::new("only root may install it for the machine")
+                .hint(format!(
+                    "`{}`, or for yourself: `remand service install --user`",
+                    self.with_sudo("install")
+                ))
+                .fail();
         }
         if !self.is_user_known {
             let make = format!(
                 "useradd --system --create-home --home-dir /var/lib/{run_as} --shell /usr/sbin/nologin {run_as}"
             );
-            return Err(CommandError::not_found(format!(
+            return CommandError::not_found(format!(
                 "there is no user `{run_as}` that it could run as"
             ))
             .hint(format!("`{make}`, or name another one with --run-as"))
-            .into());
+            .fail();
         }
         Ok(())
     }
 
-    /// The words after `remand service install` that mean this one.
+    /// Options of `remand service install` that select this unit.
     pub(super) fn flags(&self) -> String {
         let mut flags = match &self.wish.scope {
             Scope::User => String::new(),
@@ -188,7 +186,7 @@ impl InstallTarget {
         flags
     }
 
-    /// The command line that installs this one again, with one more option.
+    /// Command line that installs this unit again, with one more option.
     fn install_again(&self, option: &str) -> String {
         match &self.wish.scope {
             Scope::User => format!("remand service install{} {option}", self.flags()),
@@ -196,7 +194,7 @@ impl InstallTarget {
         }
     }
 
-    /// The command line with sudo. What is in a home is often not in the PATH that sudo searches.
+    /// Command line with sudo. Programs in a home directory are often not in the PATH of sudo.
     fn with_sudo(&self, command: &str) -> String {
         let sudo_path = [
             "/usr/local/sbin",
@@ -218,26 +216,25 @@ impl InstallTarget {
         format!("sudo {program} service {command}{}", self.flags())
     }
 
-    /// Writes the login variables of this shell to the file that the unit reads, and returns that file's path.
+    /// Writes the login variables of this shell to the file that the unit reads; returns its path.
     pub(super) fn write_logins(&self) -> Result<PathBuf> {
         let names: Vec<String> = self.logins.iter().map(|(name, _)| name.clone()).collect();
         if self.kind == Kind::Launchd {
-            return Err(CommandError::usage(
+            return CommandError::usage(
                 "launchd reads no environment file: --with-logins is for systemd",
             )
-            .into());
+            .fail();
         }
         if names.is_empty() {
-            return Err(CommandError::new("no login variable of an agent or of gh is set in this shell")
-                .hint("export it first (with sudo: `sudo --preserve-env=NAME …`), or install without --with-logins")
-                .into());
+            return CommandError::new("no login variable of an agent or of gh is set in this shell")
+                .hint("export it first (with sudo: `sudo --preserve-env=NAME …`), or install without --with-logins").fail();
         }
         let file = inside(self.root.as_deref(), &self.wish.environment);
         write_logins(&file, &self.logins)?;
         Ok(file)
     }
 
-    /// Reasons why the daemon would not start, or not see what it works on.
+    /// Reasons why the daemon would not start, or would not see its files.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.is_program_missing {
@@ -280,7 +277,7 @@ impl InstallTarget {
         warnings
     }
 
-    /// What a person should know after an install.
+    /// Hints after an install.
     pub(super) fn hints(&self, with_logins: bool) -> Vec<String> {
         let mut hints = self.warnings();
         if self.kind == Kind::Systemd && !self.logins.is_empty() && !with_logins {
@@ -308,7 +305,7 @@ impl InstallTarget {
     }
 }
 
-/// The command line for a blackboard that belongs to another user.
+/// Command line for a blackboard that belongs to another user.
 pub(super) fn on_blackboard(user: &str, blackboard: &Path, words: &str) -> String {
     format!(
         "sudo -u {user} remand --db {} {words}",
@@ -318,7 +315,7 @@ pub(super) fn on_blackboard(user: &str, blackboard: &Path, words: &str) -> Strin
     .to_owned()
 }
 
-/// The user of a unit of the machine: that of the installed one, unless another is named.
+/// User of a system unit: the named one, or else that of the installed unit.
 fn run_as(which: &Which, kind: Kind, file: &Path) -> String {
     let installed = || {
         Some(service_unit::installed(kind, &super::read(file).ok()??))
@@ -332,8 +329,8 @@ fn run_as(which: &Which, kind: Kind, file: &Path) -> String {
         .unwrap_or_else(|| RUN_AS.to_owned())
 }
 
-/// Settings and blackboard of a daemon of the machine: what the command line names, then what the machine has, then what
-/// the daemon's user has. Never those of whoever installs it.
+/// Settings and blackboard of a system daemon: those named on the command line, then the
+/// system-wide ones, then those of the daemon's user. Never those of the person who installs it.
 fn machine_place(
     whose: SettingsOwner<'_>,
     root: Option<&Path>,
@@ -354,7 +351,7 @@ fn machine_place(
         config: config.clone(),
         db: None,
     };
-    // Read here only for this: what is wrong with it is reported by the next reader.
+    // Loaded here only for this; errors are reported by the next reader.
     let says_where = config.is_some()
         && whose
             .load(&without_db)
@@ -371,7 +368,7 @@ fn machine_place(
     ConfigLocation { config, db }
 }
 
-/// Who runs what.
+/// Scope, home directory and program of the daemon.
 struct Runner {
     scope: Scope,
     home: Option<PathBuf>,
@@ -385,7 +382,7 @@ fn wish(runner: Runner, loaded: &Loaded, projects: &[Project]) -> UnitSpec {
         program,
     } = runner;
     let mut args = Vec::new();
-    // Named even where they are the usual ones: the daemon's environment is not that of this shell.
+    // Named even if they are the defaults: the daemon does not have the environment of this shell.
     if let Some(file) = &loaded.file {
         args.extend(["--config".to_owned(), file.to_string_lossy().into_owned()]);
     }
@@ -442,13 +439,14 @@ fn wish(runner: Runner, loaded: &Loaded, projects: &[Project]) -> UnitSpec {
     }
 }
 
-/// Folders whose folders hold more than one project: a home, a mounted disk, a part of the system.
+/// Directories whose subdirectories hold more than one project: homes, mounted disks, system
+/// directories.
 const HOLD_BROAD_FOLDERS: [&str; 9] = [
     "home", "media", "mnt", "private", "run", "usr", "var", "Users", "Volumes",
 ];
 
-/// The folder in which worktrees of a project are expected: the one that the project is in, unless that is too broad to
-/// be opened for one project.
+/// Directory in which the worktrees of a project are expected: the parent of the project, unless
+/// that is too broad to be writable for one project.
 fn beside_project(project: &Path) -> PathBuf {
     let is_broad = |folder: &Path| {
         let names: Vec<&str> = folder
@@ -466,7 +464,7 @@ fn beside_project(project: &Path) -> PathBuf {
     parent.unwrap_or(project).to_owned()
 }
 
-/// The variables by which agents and the forge's tools may be logged in.
+/// Names of the login variables of agents and of the forge's tools.
 fn login_names(loaded: &Loaded) -> Vec<String> {
     let agents = loaded.config.agents.values().flat_map(|set| {
         set.kind
@@ -490,7 +488,7 @@ fn login_names(loaded: &Loaded) -> Vec<String> {
     names
 }
 
-/// The projects of a blackboard, if they can be looked up.
+/// Reads the projects of a blackboard; `None` if it cannot be read.
 fn projects(blackboard: &Path) -> Option<Vec<Project>> {
     match blackboard.try_exists() {
         Ok(false) => Some(Vec::new()),
@@ -501,7 +499,7 @@ fn projects(blackboard: &Path) -> Option<Vec<Project>> {
     }
 }
 
-/// A path of another machine's file system.
+/// Returns a path inside the file system of another machine.
 fn inside(root: Option<&Path>, path: &Path) -> PathBuf {
     root.map_or_else(
         || path.to_owned(),
@@ -511,13 +509,13 @@ fn inside(root: Option<&Path>, path: &Path) -> PathBuf {
 
 fn machine_path(home: Option<&Path>) -> String {
     let usual = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-    // Where agents install themselves.
+    // Usual location of installed agents.
     home.map_or(usual.to_owned(), |home| {
         format!("{}:{usual}", home.join(".local/bin").display())
     })
 }
 
-/// The home of a user of the machine. One that only a directory service knows is not found here.
+/// Home directory of a local user. Users from a directory service are not found.
 pub(super) fn home_of(user: &str, root: Option<&Path>) -> Option<PathBuf> {
     let list = std::fs::read_to_string(root.unwrap_or(Path::new("/")).join("etc/passwd")).ok()?;
     let line = list

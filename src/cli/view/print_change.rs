@@ -1,59 +1,61 @@
-//! Prints a change: the few lines after somebody's word, its explanation, and the fields of `status` and `show`.
+//! Prints a change: the short answer to an operator command, its explanation, and the fields of
+//! `status` and `show`.
 
 use anyhow::Result;
 
 use crate::blackboard as bb;
 use crate::change::{ChangeId, State};
-use crate::cli::frame::context::CommandContext;
+use crate::cli::frame::context::{CommandContext, FIELD_CAP};
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::ui::{Line, TextStyle};
 use crate::explain::{Because, ChangeView, Explanation};
 use crate::human_time::ago;
 use crate::sanitize::cap;
 
-/// Characters of one text: what others wrote may be megabytes, and JSON has all of them.
-const TEXT_CAP: usize = 4_000;
-
-/// What a person sees after a word on a change: where it is now, and what follows.
+/// Prints the answer to an operator command: the change as it is now, and its explanation.
 pub(crate) fn told(ctx: &mut CommandContext, id: &ChangeId, what: &str) -> Result<ExitCode> {
     let around = ctx.around()?;
     let view = ctx.read(|conn| {
         ChangeView::gather(conn, bb::board_row(conn, bb::change(conn, id)?)?, around)
     })?;
-    if ctx.out.is_json() {
-        ctx.out.json(&view)?;
-        return Ok(ExitCode::Done);
-    }
-    ctx.out.line(
-        Line::default()
-            .strong(id.as_str())
-            .plain(format!(" {what}")),
-    )?;
-    print_answer(ctx, &view.why)?;
-    Ok(ExitCode::Done)
+    ctx.show(&view, |ctx, view| {
+        let line = Line::new().strong(id).plain(format!(" {what}"));
+        ctx.out.line(line)?;
+        print_answer(ctx, &view.why)
+    })
 }
 
-/// The sentence, since when, and what to type.
+/// Prints the explanation, its age, and the commands to type.
 pub(crate) fn print_answer(ctx: &mut CommandContext, why: &Explanation) -> Result<()> {
-    let style = style_of(why.because);
+    print_answer_without(ctx, why, &mut Vec::new())
+}
+
+/// Like `print_answer`, but omits the commands in `printed` and adds those that it prints.
+pub(crate) fn print_answer_without(
+    ctx: &mut CommandContext,
+    why: &Explanation,
+    printed: &mut Vec<String>,
+) -> Result<()> {
+    let answer = cap(&why.answer(), FIELD_CAP);
     let since = why
         .since
         .map(|since| format!("  ({})", ago(since, ctx.now)))
         .unwrap_or_default();
-    ctx.out.line(
-        Line::default()
-            .plain("  ")
-            .piece(style, cap(&why.answer(), TEXT_CAP))
-            .faint(since),
-    )?;
+    let (head, style) = (Line::new().plain("  "), style_of(why.because));
+    ctx.out
+        .hanging(head, 2, style, &format!("{answer}{since}"))?;
     for command in &why.commands {
-        ctx.out
-            .line(Line::default().plain("    ").command(command))?;
+        // The sentence about a decision contains its commands.
+        let is_printed = printed.contains(command) || answer.contains(&format!("`{command}`"));
+        if !is_printed {
+            ctx.out.line(Line::new().plain("    ").command(command))?;
+        }
+        printed.push(command.clone());
     }
     Ok(())
 }
 
-/// How an explanation stands out on a terminal.
+/// Style of an explanation on a terminal.
 fn style_of(because: Because) -> TextStyle {
     match because {
         Because::NeedsYou | Because::HolderDied | Because::NothingOpen => TextStyle::Bad,
@@ -91,12 +93,13 @@ fn style_of(because: Because) -> TextStyle {
         | Because::Run
         | Because::Review
         | Because::Finding
+        | Because::Feedback
         | Because::Event
         | Because::Project => TextStyle::Plain,
     }
 }
 
-/// How the state stands out on a terminal.
+/// Style of the state on a terminal.
 pub(crate) fn look_of(state: State) -> TextStyle {
     match state {
         State::Escalated => TextStyle::Bad,
@@ -114,22 +117,4 @@ pub(crate) fn look_of(state: State) -> TextStyle {
         | State::ReviewingPr
         | State::AddressingFeedback => TextStyle::Plain,
     }
-}
-
-/// A label and its value, in the column layout of `status` and `show`.
-pub(crate) fn field(ctx: &mut CommandContext, label: &str, value: impl AsRef<str>) -> Result<()> {
-    let value = value.as_ref();
-    if !value.is_empty() {
-        ctx.out.line(
-            Line::default()
-                .faint(format!("{label:<11}"))
-                .plain(cap(value, TEXT_CAP)),
-        )?;
-    }
-    Ok(())
-}
-
-/// Enough of a commit's name for a person.
-pub(crate) fn short(sha: &str) -> String {
-    sha.chars().take(10).collect()
 }

@@ -1,4 +1,5 @@
-//! A picture that is shown again whenever it is another one: `status --watch`.
+//! Output that is redrawn whenever it changes: `status --watch`. A terminal shows it on its
+//! alternate screen, until `q` or Ctrl-C.
 
 use std::time::{Duration, Instant};
 
@@ -6,18 +7,19 @@ use anyhow::Result;
 
 use crate::cli::frame::context::{CommandContext, wait};
 use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::screen::{Request, Screen};
 use crate::cli::frame::ui::Format;
 use crate::clock::{self, Time};
 use crate::wake::Watch;
 
-/// How often it is looked at although nothing told to: ages go on by themselves, and what an agent is doing is not on the
-/// blackboard.
+/// Maximum time between two updates without a wake-up: ages change by themselves, and the activity
+/// of an agent is not on the blackboard.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The least time between two pictures.
+/// Minimum time between two updates.
 const LEAST: Duration = Duration::from_millis(250);
 
-/// Draws what `once` prints, again and again, until nobody looks any more.
+/// Redraws the output of `once` until the user quits or the reader exits.
 pub(crate) fn follow(
     ctx: &mut CommandContext,
     once: impl Fn(&mut CommandContext) -> Result<ExitCode>,
@@ -26,6 +28,11 @@ pub(crate) fn follow(
     wait(async move {
         let mut watch = Watch::new(board.path(), LOOK);
         let mut shown: Option<(String, Time)> = None;
+        let mut screen = if ctx.out.is_screen() {
+            Some(Screen::enter()?)
+        } else {
+            None
+        };
         loop {
             let begun = Instant::now();
             if is_another(ctx, &once, shown.as_ref())? {
@@ -39,8 +46,20 @@ pub(crate) fn follow(
                 ctx.out.draw(&picture, shown.is_none())?;
                 shown = Some((key, now));
             }
-            watch.next().await;
-            tokio::time::sleep(LEAST.saturating_sub(begun.elapsed())).await;
+            let pause = async {
+                watch.next().await;
+                tokio::time::sleep(LEAST.saturating_sub(begun.elapsed())).await;
+            };
+            tokio::select! {
+                () = pause => {}
+                request = requested(&mut screen) => match request {
+                    Request::Quit => return Ok(ExitCode::Done),
+                    Request::Resize => {
+                        ctx.out.measure();
+                        shown = None;
+                    }
+                },
+            }
             if ctx.out.is_deserted() {
                 return Ok(ExitCode::Done);
             }
@@ -48,7 +67,15 @@ pub(crate) fn follow(
     })?
 }
 
-/// On a terminal ages are drawn anew too. In a pipe only what happened counts: the old moment is looked at with new eyes.
+async fn requested(screen: &mut Option<Screen>) -> Request {
+    match screen {
+        Some(screen) => screen.request().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// True if the output has changed. On a terminal, changed ages count too. In a pipe only events
+/// count: the output is compared at the time of the previous one.
 fn is_another(
     ctx: &mut CommandContext,
     once: &impl Fn(&mut CommandContext) -> Result<ExitCode>,
@@ -78,7 +105,7 @@ fn one_line(
     once: &impl Fn(&mut CommandContext) -> Result<ExitCode>,
     now: Time,
 ) -> Result<String> {
-    // Line breaks inside texts are written as escapes: those that are left only set it out.
+    // Line breaks inside texts are escaped: the remaining ones are only layout.
     let text = kept(ctx, once, Format::Json, now)?;
     Ok(text
         .lines()

@@ -1,11 +1,11 @@
-//! Files that are not taken, and what is said about them.
+//! Rejected files and their error messages.
 
 use std::path::Path;
 
 use super::super::{ConfigError, check, default_text, parse};
 use crate::toml_path::KeyPath;
 
-/// What a person sees who wrote `text`.
+/// Returns the error that a person who wrote `text` sees.
 pub(super) fn refused(text: &str) -> String {
     let error = match parse::read(Some(Path::new("config.toml")), text) {
         Ok(read) => panic!("taken: {:?}", read.config),
@@ -459,7 +459,7 @@ fn a_file_that_is_not_toml() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(100))]
 
-    /// Whatever is in the file, it is taken or refused with a text.
+    /// Whatever is in the file, it is accepted or rejected with a text.
     #[test]
     fn no_file_is_too_strange(start in 0..12000_usize, length in 0..40_usize, put in "[ -~éü\\n\\r\u{9b}]{0,9}") {
         let mut text: Vec<char> = default_text().chars().collect();

@@ -1,4 +1,4 @@
-//! Tables whose keys do not go together, and what is said about them.
+//! Tables whose keys are not valid together, and their error messages.
 
 use super::refused::refused;
 

@@ -1,4 +1,4 @@
-//! Which changed settings drop a safeguard.
+//! Changed settings that drop a safeguard.
 
 use super::Home;
 use crate::config::weaker;

@@ -1,6 +1,6 @@
 //! The gates on the base and on the head of a change, before an agent is paid for it. Gates that are red without the
-//! change say nothing about it: no agent could make them green by what it is asked for. Gates that are red on the head
-//! only are a rejection: no reviewer has to find out what they say.
+//! change prove nothing about it: no agent could make them green by following its task. Gates that are red on the head
+//! only are a rejection: no reviewer has to find that out.
 
 use super::gate_checkout::{MadeFrom, Tested};
 use super::gate_run::{Red, output_end};
@@ -9,18 +9,19 @@ use crate::blackboard::{self as bb, GateRejection};
 use crate::clock;
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::task::Task;
-use crate::dispatch::worktree::preflight::short;
 use crate::finding::Verdict;
 use crate::git::{GateView, Place, Worktree};
 use crate::project_settings::{GateIn, RedBase};
 use crate::sanitize;
+use crate::text::short_sha;
 use crate::work::GateResult;
 
 /// Maximum number of bytes of a red gate's output in the reason of a hold.
 const OUTPUT: usize = 1_200;
 
 impl Task {
-    /// Holds the change when the gates are red on its base and on its head; red on the base only is what it repairs.
+    /// Holds the change when the gates are red on its base and on its head; if they are red on the base only, the
+    /// change fixes them.
     pub(crate) async fn base_passes(
         &self,
         worktree: &Worktree,
@@ -78,8 +79,8 @@ impl Task {
             return Ok(None);
         }
         let tree = self.git.tree_of(&worktree.place, head).await?;
-        // A fix of ours has passed them, and a head that is green on a red base was just tested. A red result is known
-        // without its output, so that such a head is tested again.
+        // A fix of ours has passed them, and a head that is green on a red base was just tested. A known red result has
+        // no output, so such a head is tested again.
         if self.bench().known_result(&tree) == Some(GateResult::Green) {
             return Ok(None);
         }
@@ -107,16 +108,14 @@ impl Task {
             .await?;
             return Ok(());
         }
-        let change = self
-            .write("reject_by_gate", move |conn| {
-                bb::reject_by_gate(conn, &claim, &red, clock::now())
-            })
-            .await?;
-        tracing::info!(item = %self.item.item_id, change = %change.change_id, state = %change.state, "rejected by a gate");
+        self.write("reject_by_gate", move |conn| {
+            bb::reject_by_gate(conn, &claim, &red, clock::now())
+        })
+        .await?;
         Ok(())
     }
 
-    /// Whether gates run before an agent is paid.
+    /// True if gates run before an agent is paid for.
     fn tries_gates(&self) -> bool {
         !self.rules.gates.is_empty()
             && self.rules.red_base != RedBase::Ignore
@@ -147,16 +146,16 @@ impl Task {
         let summary = format!(
             "the gate `{}` is red on {}: {}",
             red.command,
-            short(head),
+            short_sha(head),
             gate_summary(&red.output)
         );
         let body = format!(
             "The gate `{}` is red on this branch ({}). It is not red on {} ({}), so the change is what it fails on.\n\n\
              Its output:\n\n{}",
             red.command,
-            short(head),
+            short_sha(head),
             self.change.base,
-            short(base),
+            short_sha(base),
             red.output
         );
         GateRejection {
@@ -175,7 +174,7 @@ impl Task {
             "the gate `{}` is red on {name} ({}) too, so no agent was started: {}; fix {name}, `setup` or `gates`, or set \
              red_base = \"ignore\". Its output: {}",
             red.command,
-            short(base),
+            short_sha(base),
             gate_summary(output),
             sanitize::block(output_end(output, OUTPUT)).trim()
         )

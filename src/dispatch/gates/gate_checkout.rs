@@ -1,10 +1,11 @@
-//! Gates in a checkout of remand's own, of exactly the commit that will be pushed. The commit is taken over into the bare
-//! clone first, and everything comes from there: the agent's worktree, its index and its repository have no say.
+//! Gates in a managed checkout of exactly the commit that will be pushed. The commit is fetched into the bare clone
+//! first, and everything comes from there: the agent's worktree, index and repository have no influence.
 //!
-//! Checkouts are kept, so that the set-up need not run each time: `<state>/gates/PROJECT/N`. A gate run takes the first
-//! one that nobody uses and makes another when all are in use, so that no gate waits for a slow one; there are never more
-//! than gates that ran at the same time. What stays in a checkout from one gate run to the next is what the set-up made,
-//! unchanged, if it made it from a base branch or from the same change: everything else that is not in the commit is removed, also what git would ignore.
+//! Checkouts are kept, so that the set-up need not run each time: `<state>/gates/PROJECT/N`. A gate run uses the first
+//! free one and creates another when all are in use, so that no gate waits for a slow one; there are never more than
+//! concurrent gate runs. Only the unchanged result of the set-up stays in a checkout from one gate run to the next, if
+//! it was made from a base branch or from the same change: everything else that is not in the commit is removed,
+//! ignored files included.
 
 use std::path::{Path, PathBuf};
 
@@ -18,16 +19,17 @@ use crate::dispatch::run::launch::{CommandSite, make_folder, write};
 use crate::dispatch::run::recover::{SETTLE, git_mark};
 use crate::dispatch::run::worktree_lock::WorktreeLock;
 use crate::dispatch::task::Task;
-use crate::dispatch::worktree::preflight::{named, short};
+use crate::dispatch::worktree::preflight::named;
 use crate::failpoint::crash_point;
 use crate::files;
 use crate::fingerprint::fingerprint;
 use crate::git::{Checkout, GateView, Git, Kept, Place, Product};
 use crate::process;
 use crate::remote::Remote;
+use crate::text::short_sha;
 use crate::work::GateResult;
 
-/// A checkout that is ours until this is dropped.
+/// A checkout that is reserved until this is dropped.
 struct Slot {
     root: PathBuf,
     checkout: Checkout,
@@ -40,12 +42,12 @@ pub(crate) struct Tested<'a> {
     pub(crate) view: &'a GateView<'a>,
     pub(crate) tree: &'a str,
     pub(crate) made_from: MadeFrom<'a>,
-    /// The fix that led to the commit: the folder of its run has the output. None: a folder beside the runs.
+    /// The run that led to the commit: its directory has the output. None: a directory beside the runs.
     pub(crate) fix: Option<Span<'a>>,
 }
 
-/// The branch that a set-up was run on. What it made may hold anything that is committed there, such as the work of a
-/// script that the package manager ran: what an agent committed must not get into the gates of another change.
+/// The branch that a set-up was run on. Its result may contain anything that is committed there, such as the work of a
+/// script that the package manager ran: commits of an agent must not influence the gates of another change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MadeFrom<'a> {
     /// A base branch: every change may use it.
@@ -55,11 +57,11 @@ pub(crate) enum MadeFrom<'a> {
 }
 
 impl MadeFrom<'_> {
-    /// Stored with what the set-up made.
+    /// Stored with the result of the set-up.
     fn key(self, inputs: &str) -> String {
         match self {
             Self::Base => format!("base {inputs}"),
-            // No change is called so: the ids are `c` and a number.
+            // Never equal to `base`: the ids of changes are `c` and a number.
             Self::Change(id) => format!("{id} {inputs}"),
         }
     }
@@ -70,12 +72,12 @@ impl MadeFrom<'_> {
 }
 
 impl Slot {
-    /// What the set-up made, with what it was run for.
+    /// File that records the result of the set-up and its input.
     fn product_file(&self) -> PathBuf {
         self.root.join("setup")
     }
 
-    /// The folder of the last job that ran here: whoever takes the checkout next waits for its end.
+    /// Directory of the last job that ran here: the next user of the checkout waits for its end.
     fn job_file(&self) -> PathBuf {
         self.root.join("job")
     }
@@ -113,7 +115,7 @@ impl Task {
         self.bench().gates_on(repository.path(), &tested).await
     }
 
-    /// The branch, the base and the remote, as a gate may ask for them.
+    /// The branch, the base and the remote, for gates that read them.
     pub(crate) async fn gate_view<'a>(
         &'a self,
         place: &Place,
@@ -190,7 +192,7 @@ impl ProjectCommands<'_> {
         Ok(None)
     }
 
-    /// Paths as the agent knows them, and what was not there.
+    /// Paths as the agent knows them, and those that did not exist.
     fn as_in_worktree(&self, red: Red, slot: &Slot, head: &str) -> Red {
         let tree = slot.checkout.tree().display().to_string();
         let there = self
@@ -199,7 +201,7 @@ impl ProjectCommands<'_> {
         let output = red.output.replace(&tree, there);
         let note = format!(
             "[run in a clean checkout of {}: only committed files and what `setup` makes are there]",
-            short(head)
+            short_sha(head)
         );
         Red {
             output: format!("{note}\n{output}"),
@@ -207,7 +209,7 @@ impl ProjectCommands<'_> {
         }
     }
 
-    /// The first checkout of the project that nobody uses, with nothing alive in it.
+    /// The first free checkout of the project, with no process left in it.
     async fn take_slot(&self, repository: &Path) -> Result<Slot, Interrupt> {
         let settings = self.settings;
         let all = settings.gates_dir.join(self.project.project_id.as_str());
@@ -240,10 +242,10 @@ impl ProjectCommands<'_> {
         ))
     }
 
-    /// Decides whose fault a failed set-up is: that of the fix, which is told like a red gate, or the environment's.
+    /// Decides if a failed set-up is the fault of the fix, which is reported like a red gate, or of the environment.
     ///
-    /// A fix broke the set-up when it changed a file that the set-up depends on and the set-up works now, on the same
-    /// machine, for the commit before the fix. Nothing is remembered of that: after a crash it is found out again.
+    /// A fix broke the set-up if it changed a file that the set-up depends on and the set-up works now, on the same
+    /// machine, for the commit before the fix. This is not stored: after a crash it is determined again.
     async fn fault_of_fix(
         &self,
         slot: &Slot,
@@ -286,7 +288,7 @@ impl ProjectCommands<'_> {
         } = failure;
         let output = format!(
             "{what}; it works on {}, the commit before the fix\n{}",
-            short(first),
+            short_sha(first),
             output_end(output.as_deref().unwrap_or_default(), OUTPUT_TAIL)
         );
         Ok(Red {
@@ -296,7 +298,7 @@ impl ProjectCommands<'_> {
         })
     }
 
-    /// The files of the commit, what the set-up makes of them, and the repository that a gate sees.
+    /// The files of the commit, the result of the set-up, and the repository that a gate sees.
     async fn fill(
         &self,
         slot: &Slot,
@@ -316,7 +318,7 @@ impl ProjectCommands<'_> {
         let kept = git.check_out(checkout, view.commit, &product).await?;
         let inputs = self.set_up_inputs(slot).await?;
         if kept == Kept::Stale || !tested.made_from.may_use(&key, &inputs) {
-            // From here until it is stored again, a crash means: from the beginning.
+            // After a crash from here until it is stored again, the set-up starts from the beginning.
             Product::forget(&file)?;
             crash_point!("checkout.setup.before");
             checkout.clear().await?;
@@ -375,7 +377,7 @@ impl ProjectCommands<'_> {
         format!("gates-{}-{number}", self.project.project_id)
     }
 
-    /// The command and the committed files that it depends on.
+    /// Key of a set-up: the command and the committed files that it depends on.
     async fn set_up_inputs(&self, slot: &Slot) -> Result<String, Interrupt> {
         let files = slot
             .git

@@ -25,7 +25,7 @@ impl ProjectCommands<'_> {
             .map(|(result, _)| result)
     }
 
-    /// Gates of several changes may end at the same time: one after the other writes the file.
+    /// Gates of several changes may end concurrently: they write the file one after the other.
     pub(crate) async fn remember_result(
         &self,
         tree: &str,

@@ -1,6 +1,6 @@
-//! Gates: the project's own commands, run on the commit of a fix, in a checkout of remand's own (see `checkout`) or in
-//! the worktree. Red goes back to the agent, a counted number of times; a gate that can't start is the environment's
-//! fault, not the code's.
+//! Gates: the project's own commands, run on the commit of a fix, in a managed checkout (see `gate_checkout`) or in the
+//! worktree. A red result is returned to the agent a limited number of times; a gate that cannot start is the
+//! environment's fault, not the code's.
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,7 @@ use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::run::recover::SETTLE;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::named;
-use crate::event::body;
-use crate::event::{NewEvent, TargetType};
+use crate::event::{NewEvent, TargetType, body};
 use crate::failpoint::crash_point;
 use crate::files;
 use crate::git::{HeadAt, Place, RestorePoint};
@@ -25,10 +24,10 @@ use crate::project_settings::GateIn;
 use crate::proposal::decision;
 use crate::work::{Ended, GateResult, Run};
 
-/// How much of a red gate's output goes to the agent and into the event.
+/// Maximum bytes of a red gate's output that the agent and the event get.
 pub(crate) const OUTPUT_TAIL: usize = 8 * 1024;
 
-/// When gates of an earlier try were surely over.
+/// The time by which gates of an earlier attempt had certainly ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cut {
     /// There were none.
@@ -46,16 +45,40 @@ pub(crate) struct Red {
 }
 
 impl Task {
-    /// Runs the gates on the commit that a run led to, and records what they said.
+    /// Runs the gates on the commit of a run, and records the result.
     pub(crate) async fn gates(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
         let red = match self.rules.gate_in {
             GateIn::Checkout => self.gates_in_checkout(span, head).await?,
             GateIn::Worktree => self.gates_in_worktree(span, head).await?,
         };
-        self.record(span.run, red).await
+        let (claim, id, change_id) = (
+            self.claim.clone(),
+            span.run.run_id.clone(),
+            span.run.change_id.clone(),
+        );
+        self.write("gates", move |conn| {
+            let Some(red) = red else {
+                return bb::record_gates(conn, &claim, &id, GateResult::Green, "").map(drop);
+            };
+            let said = format!("$ {}\n{}", red.command, red.output);
+            let round = bb::record_gates(conn, &claim, &id, GateResult::Red, &said)?;
+            let summary = format!("gate red: {}: {}", red.command, gate_summary(&red.output));
+            let failed = body::GateFailed {
+                run_id: Some(id.clone()),
+                command: red.command,
+                status: red.status,
+                round,
+                output: red.output,
+            };
+            let event = NewEvent::about(&change_id, failed, summary).on(TargetType::Run, &id);
+            bb::append(conn, &event, clock::now()).map(drop)
+        })
+        .await?;
+        Ok(())
     }
 
-    /// Runs them where the agent worked: what git does not see there, or is told not to see, has a say.
+    /// Runs the gates where the agent worked: files that git does not see there, or is told to ignore, can influence
+    /// them.
     async fn gates_in_worktree(
         &self,
         span: Span<'_>,
@@ -63,16 +86,12 @@ impl Task {
     ) -> Result<Option<Red>, Interrupt> {
         let place = self.place()?;
         let run = span.run;
-        let to = RestorePoint {
-            head_at: self.head_at(),
-            head_before: head,
-            run: run.run_id.as_str(),
-        };
+        let to = self.restore_point(head, run);
         let cut = self.settle_gates(run).await?;
         self.end_cut_setup(&place).await?;
         self.as_committed(&place, to, cut).await?;
         if !self.rules.gates.is_empty() {
-            // The fix may need what was not there before it.
+            // The fix may need things that were not there before it.
             self.set_up(&place).await?;
         }
         let mut red = None;
@@ -97,24 +116,20 @@ impl Task {
         Ok(red)
     }
 
-    /// The worktree is as the fix was committed, else somebody is at work there, and a person decides.
+    /// Checks that the worktree is at the commit of the fix; otherwise somebody is working there, and a person decides.
     pub(crate) async fn untouched(
         &self,
         place: &Place,
         span: Span<'_>,
         head: &str,
     ) -> Result<(), Interrupt> {
-        let to = RestorePoint {
-            head_at: self.head_at(),
-            head_before: head,
-            run: span.run.run_id.as_str(),
-        };
+        let to = self.restore_point(head, span.run);
         self.end_cut_setup(place).await?;
         self.as_committed(place, to, Cut::Never).await
     }
 
-    /// The worktree is as the fix was committed. What gates that were cut left behind is taken away, and kept; what
-    /// somebody else did there is not touched.
+    /// Checks that the worktree is at the commit of the fix. Files that interrupted gates left are removed and kept
+    /// aside; other changes are not touched.
     async fn as_committed(
         &self,
         place: &Place,
@@ -164,9 +179,9 @@ impl Task {
         Ok(())
     }
 
-    /// After green gates HEAD is the commit and no committed file is changed, else what was tested is not what would be
-    /// pushed. New files, such as caches, are nobody's fault: in a worktree of ours they are removed, in a user's own they
-    /// stay and do not count from then on.
+    /// After green gates, HEAD must be the commit and no committed file may be changed; otherwise the tested state is
+    /// not the one that would be pushed. New files, such as caches, are allowed: in a managed worktree they are
+    /// removed, in a user's own worktree they stay and are ignored from then on.
     async fn left_behind(
         &self,
         place: &Place,
@@ -223,34 +238,7 @@ impl Task {
             .join("; ")
     }
 
-    async fn record(&self, run: &Run, red: Option<Red>) -> Result<(), Interrupt> {
-        let (claim, id, change_id) = (
-            self.claim.clone(),
-            run.run_id.clone(),
-            run.change_id.clone(),
-        );
-        self.write("gates", move |conn| {
-            let Some(red) = red else {
-                return bb::record_gates(conn, &claim, &id, GateResult::Green, "").map(drop);
-            };
-            let said = format!("$ {}\n{}", red.command, red.output);
-            let round = bb::record_gates(conn, &claim, &id, GateResult::Red, &said)?;
-            let summary = format!("gate red: {}: {}", red.command, gate_summary(&red.output));
-            let failed = body::GateFailed {
-                run_id: Some(id.clone()),
-                command: red.command,
-                status: red.status,
-                round,
-                output: red.output,
-            };
-            let event = NewEvent::about(&change_id, failed, summary).on(TargetType::Run, &id);
-            bb::append(conn, &event, clock::now()).map(drop)
-        })
-        .await?;
-        Ok(())
-    }
-
-    /// Gates that a crash cut: nothing of them may be alive when the worktree is touched.
+    /// Ends gates that a crash interrupted: none of their processes may be alive when the worktree is touched.
     pub(crate) async fn settle_gates(&self, run: &Run) -> Result<Cut, Interrupt> {
         let dir = Path::new(&run.dir);
         let Ok(names) = files::names(dir) else {
@@ -272,7 +260,7 @@ impl Task {
             over = match (over, process::ended_at(&dir)?) {
                 (Cut::Never, Some(at)) => Cut::Before(at),
                 (Cut::Before(before), Some(at)) => Cut::Before(before.max(at)),
-                // Without a word from its shim it may have gone on until just now.
+                // Without a record from its shim, it may have run until just now.
                 (Cut::JustNow, _) | (_, None) => Cut::JustNow,
             };
         }
@@ -281,7 +269,7 @@ impl Task {
 }
 
 impl ProjectCommands<'_> {
-    /// Runs a gate until its end; returns what was red.
+    /// Runs a gate until its end; returns a red result.
     pub(crate) async fn gate(
         &self,
         site: CommandSite<'_>,
@@ -339,7 +327,7 @@ impl ProjectCommands<'_> {
     }
 }
 
-/// A folder of its own for each try of a run's gate, made.
+/// Creates a new directory for each attempt of a run's gate.
 pub(crate) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf, Interrupt> {
     for attempt in 0_u32.. {
         let dir = Path::new(&run.dir).join(format!("gate{number}.{attempt}"));
@@ -351,7 +339,7 @@ pub(crate) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf, Interrupt
     Err(Interrupt::hold("no number is left for a gate's folder"))
 }
 
-/// At most this many bytes from the end of an output, beginning with a whole line where that is possible.
+/// Returns at most this many bytes from the end of an output, starting with a whole line if possible.
 pub(crate) fn output_end(text: &str, most: usize) -> &str {
     let from = text.len().saturating_sub(most);
     let from = (from..=text.len())

@@ -1,5 +1,5 @@
-//! One line that names what failed in the output of a red gate or set-up. It is only shown to people and agents: nothing is decided
-//! by it.
+//! One line that names the failures in the output of a red gate or set-up. It is only shown to people and agents: no
+//! decision depends on it.
 
 /// Number of failures named before "and N more".
 const NAMED: usize = 3;
@@ -30,7 +30,7 @@ const FORMATS: &[Find] = &[
     thrown,
 ];
 
-/// Names what failed; the last line that says anything where no format is known.
+/// Names the failures; the last non-empty line if no format is known.
 pub(crate) fn gate_summary(output: &str) -> String {
     let text = without_colors(output);
     let lines: Vec<&str> = text.lines().collect();
@@ -249,8 +249,8 @@ fn go_build(lines: &[&str], at: usize) -> Option<String> {
     Some(rest.replace('\t', " "))
 }
 
-/// `npm error code EUSAGE`, and the first line below it that is a message. What a script of npm's failed with has no such
-/// code, and is named by the script's own output.
+/// `npm error code EUSAGE`, and the first message below it. A failing npm script has no such code, and is named by its
+/// own output.
 fn npm(lines: &[&str], at: usize) -> Option<String> {
     let text = |line: &str| {
         line.strip_prefix("npm error")

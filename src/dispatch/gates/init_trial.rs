@@ -1,5 +1,5 @@
-//! One run of a project's set-up and gates on its default branch, for no change: `remand init` shows whether they work
-//! before an agent is paid.
+//! One run of a project's set-up and gates on its default branch, without a change: `remand init` shows that they work
+//! before an agent is paid for.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub(crate) enum Trial {
     },
 }
 
-/// Runs them in a checkout of remand's own, confined as for a change. A green result is remembered.
+/// Runs them in a managed checkout, confined as for a change. A green result is stored.
 pub(crate) async fn try_out(settings: &Settings, project: &Project, git: &Git) -> Trial {
     match run(settings, project, git).await {
         Ok(trial) => trial,

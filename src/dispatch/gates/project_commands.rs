@@ -15,30 +15,30 @@ use crate::process::{self, Exit, Job, Stream};
 use crate::project_settings::ProjectSettings;
 use crate::work::Ended;
 
-/// Everything that commands of a project are run with.
+/// Environment in which commands of a project run.
 pub(crate) struct ProjectCommands<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) rules: &'a ProjectSettings,
     pub(crate) project: &'a Project,
     pub(crate) signs: Signs,
-    /// The task that they run for; none: no change is told of them.
+    /// The task that they run for; if none, no change gets their events.
     pub(crate) task: Option<&'a Task>,
 }
 
 /// A command that is about to run.
 pub(crate) struct ProjectCommand<'a> {
     pub(crate) run_id: String,
-    /// What the command reads from `REMAND_PHASE`; also names the crash points around it.
+    /// Value of `REMAND_PHASE` for the command; also names the crash points around it.
     pub(crate) phase: &'static str,
     pub(crate) argv: &'a [String],
     pub(crate) site: CommandSite<'a>,
     pub(crate) dir: &'a Path,
-    /// An empty file, which is made.
+    /// An empty file, which is created.
     pub(crate) stdin: PathBuf,
     pub(crate) limit: Duration,
 }
 
-/// A command that ran to its end, or could not begin.
+/// A command that ran to its end, or could not start.
 pub(crate) struct FinishedCommand {
     pub(crate) end: CommandEnd,
     pub(crate) status: Option<i32>,
@@ -46,25 +46,25 @@ pub(crate) struct FinishedCommand {
     dir: PathBuf,
 }
 
-/// The end of a command that nobody stopped.
+/// The end of a command that was not stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CommandEnd {
     Passed,
-    /// With another status than 0.
+    /// Exited with a status other than 0.
     Failed,
     TimedOut,
-    /// By a signal that it brought upon itself: its code's fault, not the machine's.
+    /// Ended by a signal that it caused itself: its code's fault, not the machine's.
     Crashed(i32),
-    /// By somebody else: a person, or the kernel when memory ran out.
+    /// Ended by somebody else: a person, or the kernel when memory ran out.
     Killed,
-    /// With the reason.
+    /// Could not start, with the reason.
     NotStarted(String),
     /// Its shim was killed before it could write the end.
     Vanished,
 }
 
 impl FinishedCommand {
-    /// Everything that is kept of its output.
+    /// The kept output.
     pub(crate) fn output(&self) -> String {
         let text = |stream| {
             process::read_output(&self.dir, stream)
@@ -88,7 +88,7 @@ impl Task {
 }
 
 impl ProjectCommands<'_> {
-    /// Runs a command to its end, with nothing of it alive then.
+    /// Runs a command to its end; none of its processes is alive then.
     pub(crate) async fn run(
         &self,
         command: ProjectCommand<'_>,
@@ -103,7 +103,7 @@ impl ProjectCommands<'_> {
         crash_point!("{phase}.after");
         let mut exit = process::read_exit(&dir)?;
         if exit.is_none() {
-            // Its shim was killed: what it watched over must not go on in a place that others will get.
+            // Its shim was killed: its processes must not continue in a place that others will use.
             process::settle(&dir, SETTLE).await?;
             exit = process::read_exit(&dir)?;
         }
@@ -137,7 +137,7 @@ impl ProjectCommands<'_> {
         confine(self.settings, job, command.site, None).await
     }
 
-    /// A folder of its own for each job of this name, not made yet; what a crash cut of earlier ones is ended first.
+    /// Returns a new directory for each job of this name, not created yet; interrupted earlier jobs are ended first.
     pub(crate) async fn job_folder(&self, name: &str) -> Result<PathBuf, Interrupt> {
         let all = self.settings.runs_dir.join(name);
         for number in 0_u32.. {
@@ -153,14 +153,14 @@ impl ProjectCommands<'_> {
         ))
     }
 
-    /// The same, made.
+    /// Returns a new directory for each job of this name, created.
     pub(crate) async fn made_job_folder(&self, name: &str) -> Result<PathBuf, Interrupt> {
         let dir = self.job_folder(name).await?;
         make_folder(&dir)?;
         Ok(dir)
     }
 
-    /// Whether the next command may begin.
+    /// Checks that the next command may start.
     pub(crate) async fn go_on(&self) -> Result<(), Interrupt> {
         match self.task {
             Some(task) => {
@@ -181,7 +181,7 @@ impl ProjectCommands<'_> {
     }
 }
 
-/// Tells how a command ended; none when it was stopped from outside.
+/// Describes the end of a command; none if it was stopped from outside.
 fn command_end(exit: Option<&Exit>) -> Option<CommandEnd> {
     let Some(exit) = exit else {
         return Some(CommandEnd::Vanished);
@@ -200,7 +200,7 @@ fn command_end(exit: Option<&Exit>) -> Option<CommandEnd> {
     })
 }
 
-/// Signals that a program brings upon itself: its code's fault, not the machine's.
+/// Signals that a program causes itself: its code's fault, not the machine's.
 fn is_own_doing(signal: i32) -> bool {
     use rustix::process::Signal;
     [

@@ -1,5 +1,5 @@
-//! The project's set-up command: what makes a fresh worktree, or a checkout for gates, ready. Whether it has to run is
-//! decided elsewhere.
+//! The project's set-up command, which prepares a fresh worktree or a checkout for gates. The need to run it is decided
+//! elsewhere.
 
 use std::path::{Path, PathBuf};
 
@@ -26,12 +26,12 @@ pub(crate) struct SetUp<'a> {
     pub(crate) run_id: String,
 }
 
-/// A set-up that ran and failed by itself: the environment's fault or the commit's.
+/// A set-up that failed by itself: the environment's fault or the commit's.
 pub(crate) struct SetUpFailure {
     /// A sentence without the output.
     pub(crate) what: String,
     pub(crate) status: Option<i32>,
-    /// None: the output has nothing to do with it.
+    /// None: the output is unrelated.
     pub(crate) output: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl SetUpFailure {
 }
 
 impl ProjectCommands<'_> {
-    /// Runs the project's set-up command to its end, and appends what came of it.
+    /// Runs the project's set-up command to its end, and appends an event with the result.
     pub(crate) async fn run_set_up(
         &self,
         set_up: SetUp<'_>,
@@ -102,7 +102,7 @@ impl ProjectCommands<'_> {
     }
 }
 
-/// The line that names what failed, then the end of the output, unless the line is all of it.
+/// The line that names the failure, then the end of the output, unless the line is all of it.
 fn explained(output: &str) -> String {
     let summary = gate_summary(output);
     let end = output_end(output, OUTPUT_TAIL).trim();

@@ -1,4 +1,4 @@
-//! The findings of earlier reviews, as a new review of the same change meets them.
+//! The findings of earlier reviews of the same change, as input of a new review.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::git::Place;
 use crate::review_text::{Earlier, PathState, PromptPresence};
 use crate::work::Run;
 
-/// An open finding with what decides whether a review may pass over it.
+/// An open finding with the facts that decide if a review may pass over it.
 pub(crate) struct EarlierFinding {
     pub(crate) open: OpenFinding,
     prompt: PromptPresence,
@@ -75,7 +75,7 @@ impl Task {
                     }
                 }
             };
-            // Nothing recorded is the run of an older version: whoever does not know closes nothing.
+            // Runs of older versions recorded nothing: without that knowledge no finding is closed.
             let shown = !coverage.is_empty() && was_told(&coverage, open.finding_id.as_str());
             let prompt = if shown {
                 PromptPresence::InPrompt
@@ -87,7 +87,8 @@ impl Task {
         Ok(earlier)
     }
 
-    /// The paths that differ between two commits; none when the first is gone, as after a rewrite of the branch.
+    /// The paths that differ between two commits; none if the first one no longer exists, as after a rewrite of the
+    /// branch.
     async fn changed_paths(
         &self,
         place: &Place,
@@ -105,7 +106,7 @@ impl Task {
     }
 }
 
-/// Whether a file is at a path as reviewers write it: the file, a folder above it, or the end of its path.
+/// True if a file matches a path as reviewers write it: the file, a directory above it, or the end of its path.
 fn is_at(file: &str, path: &str) -> bool {
     let path = path.trim_matches('/');
     file == path

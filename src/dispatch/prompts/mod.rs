@@ -1,4 +1,4 @@
-//! What the prompt of a run holds.
+//! Contents of a run's prompt.
 
 pub(super) mod earlier_findings;
 pub(super) mod prompt_context;

@@ -1,7 +1,8 @@
-//! What the prompts are built from: the blackboard's rows and the worktree, as values.
+//! Values that the prompts are built from, read from the blackboard and the worktree.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::spec_files::{Plan, plan};
 use crate::agent::{self, Agent};
@@ -12,13 +13,15 @@ use crate::event::{Event, body};
 use crate::finding::{Finding, FindingId, Outcome};
 use crate::git::Diff;
 use crate::prompt::{
-    AgainContext, Comment, Extent, Feedback, FixContext, Issue, OpenFinding, Prompt, ReviewContext,
+    AgainContext, AgentEnvironment, Comment, Extent, FixContext, Issue, Prompt, ReviewContext,
 };
 use crate::pull_request::{LinkedIssue, Trust, last_lines};
+use crate::sandbox::Backend;
 use crate::work::{PlanSource, PromptCut, Rejection, Source};
 
 impl Task {
-    /// Again, if the answer before was unclear; a reviewer that goes on with its session knows the rest already.
+    /// Builds the prompt of a review, or of a repeated one if the last answer was unclear; a reviewer with a resumed
+    /// session needs only the question.
     pub(crate) async fn review_prompt(
         &self,
         base: &str,
@@ -26,9 +29,11 @@ impl Task {
         diff: &Diff,
         again: Option<UnclearAnswer>,
     ) -> Result<AgentPrompt, Interrupt> {
-        let id = self.change.change_id.clone();
-        let open = self.read(move |conn| bb::open_findings(conn, &id)).await?;
-        let open_findings: Vec<OpenFinding> = open.into_iter().map(prompt_finding).collect();
+        let open = self
+            .read_of(&self.change.change_id, bb::open_findings)
+            .await?;
+        let open = open.into_iter().map(bb::OpenFinding::into_finding);
+        let open_findings: Vec<Finding> = open.collect();
         let feedback_limit = self.dispatch.settings.limits.feedback;
         let Plan { text: plan, source } = plan(self.worktree(), &self.change.branch);
         let (description, issue) = self.purpose().await?;
@@ -47,6 +52,7 @@ impl Task {
             feedback_limit,
             cycle: self.change.budget.fix_cycle,
             max_cycles: self.change.budget.max_fix_cycles,
+            environment: self.environment(self.dispatch.settings.limits.review).await,
             nonce: nonce(),
         };
         let prompts = &self.dispatch.settings.prompts;
@@ -75,10 +81,20 @@ impl Task {
         })
     }
 
-    /// The description of the pull request and the issue that it closes, as far as agents are given them.
+    async fn environment(&self, time_limit: Duration) -> AgentEnvironment {
+        let backend = self.dispatch.settings.sandbox.way().await;
+        AgentEnvironment {
+            time_limit,
+            sandboxed: matches!(backend, Ok(Backend::Bubblewrap(_) | Backend::Wrapper(_))),
+        }
+    }
+
+    /// The description of the pull request and the issue that it closes, if agents may read them.
     async fn purpose(&self) -> Result<(Option<String>, Option<Issue>), Interrupt> {
-        let id = self.change.change_id.clone();
-        let Some(pull) = self.read(move |conn| bb::pull_of_change(conn, &id)).await? else {
+        let Some(pull) = self
+            .read_of(&self.change.change_id, bb::pull_of_change)
+            .await?
+        else {
             return Ok((None, None));
         };
         let description = pull
@@ -102,8 +118,8 @@ impl Task {
         Ok((description.map(|description| description.text), issue))
     }
 
-    /// What the reviewer answered before, what was missing in it, and whether its session can be gone on with: only
-    /// right after that answer, so that a session which can't be resumed is tried once.
+    /// Returns the reviewer's last answer, its missing parts, and its session if that can be resumed. A session is
+    /// resumed only right after that answer, so that one that cannot be resumed is tried once.
     pub(crate) async fn unclear(&self, agent: &Agent) -> Result<UnclearAnswer, Interrupt> {
         let id = self.item.item_id.clone();
         let (runs, events) = self
@@ -140,7 +156,7 @@ impl Task {
         purpose: Purpose,
     ) -> Result<AgentPrompt, Interrupt> {
         let (id, item_id) = (self.change.change_id.clone(), self.item.item_id.clone());
-        let (rejections, guidance, findings, items) = self
+        let (mut rejections, guidance, findings, items) = self
             .read(move |conn| {
                 let rejections = bb::rejections_in(conn, &item_id)?;
                 Ok((
@@ -162,14 +178,16 @@ impl Task {
             })
             .collect();
         closed.reverse();
+        for rejection in &mut rejections {
+            name_findings(rejection, &findings);
+        }
         let mut last_run_tail = None;
         for item in items
             .iter()
             .rev()
             .filter(|item| item.source == Source::ReviewFix)
         {
-            let id = item.item_id.clone();
-            if let Some(run) = self.read(move |conn| bb::last_run(conn, &id)).await? {
+            if let Some(run) = self.read_of(&item.item_id, bb::last_run).await? {
                 last_run_tail = output_of(&run.dir);
                 break;
             }
@@ -193,7 +211,7 @@ impl Task {
                     None,
                 )
             }
-            // Whoever mends what the gates found has to know what it is about, from the most important on.
+            // An agent that fixes red gates has to know the context, the most important part first.
             Purpose::RedGates(output) => (BTreeMap::new(), output),
         };
         let part = self.runs().await?.len() + 1;
@@ -209,6 +227,7 @@ impl Task {
             detached: self.change.detached,
             cycle: self.item.fix_cycle + 1,
             max_cycles: self.change.budget.max_fix_cycles,
+            environment: self.environment(self.dispatch.settings.limits.fix).await,
             plan,
             description,
             issue,
@@ -218,10 +237,7 @@ impl Task {
                 .iter()
                 .map(|gate| shell_line(gate))
                 .collect(),
-            feedback: rejections
-                .iter()
-                .map(|rejection| feedback(rejection, &findings))
-                .collect(),
+            rejections,
             guidance,
             feedback_limit: self.dispatch.settings.limits.feedback,
             told,
@@ -235,7 +251,7 @@ impl Task {
         let coverage = prompt
             .extents
             .iter()
-            .map(|extent| covered(extent, &rejections, &context))
+            .map(|extent| covered(extent, &context.rejections))
             .collect();
         Ok(AgentPrompt {
             text: prompt.text,
@@ -247,7 +263,7 @@ impl Task {
     }
 }
 
-/// A command as it is typed in a shell.
+/// A command as typed in a shell.
 fn shell_line(words: &[String]) -> String {
     let is_plain = |word: &str| {
         !word.is_empty()
@@ -265,28 +281,28 @@ fn shell_line(words: &[String]) -> String {
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// An answer that was no verdict.
+/// An answer without a verdict.
 pub(crate) struct UnclearAnswer {
     missing: Vec<String>,
     answer: Option<String>,
-    /// The session to go on with.
+    /// The session to resume.
     pub(crate) session: Option<String>,
 }
 
-/// Why an agent is run for a fix.
+/// Reason for running a fixer.
 pub(crate) enum Purpose {
-    /// To be told what no run before was told.
+    /// Feedback that no earlier run was given.
     Feedback,
     /// The gates were red, with their output.
     RedGates(Option<String>),
 }
 
-/// What an agent is told, with what the blackboard keeps of that.
+/// A prompt, with the facts about it that the blackboard stores.
 pub(crate) struct AgentPrompt {
     pub(crate) text: String,
-    /// Which run of its item gets it, from 1.
+    /// Number of the item's run that gets it, from 1.
     pub(crate) part: usize,
-    /// Where its plan comes from, where there are plans.
+    /// Source of the plan, if there is one.
     pub(crate) plan: Option<PlanSource>,
     pub(crate) coverage: Vec<bb::Coverage>,
     pub(crate) cuts: Vec<PromptCut>,
@@ -322,25 +338,21 @@ fn bare(extent: &Extent) -> bb::Coverage {
     }
 }
 
-/// A piece of a fixer's prompt, with the rejection and the finding of the ledger that it is of.
-fn covered(extent: &Extent, rejections: &[Rejection], context: &FixContext) -> bb::Coverage {
-    let of = context
-        .feedback
-        .iter()
-        .zip(rejections)
-        .find_map(|(feedback, rejection)| {
-            let open = feedback.findings.iter().find(|open| open.key == extent.key);
-            (open.is_some() || feedback.key == extent.key).then_some((rejection, open))
-        });
-    let Some((rejection, open)) = of else {
+/// A piece of a fixer's prompt, with its rejection and its finding in the ledger.
+fn covered(extent: &Extent, rejections: &[Rejection]) -> bb::Coverage {
+    let of = |rejection: &&Rejection| {
+        let rest = extent.key.strip_prefix(rejection.rejection_id.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let Some(rejection) = rejections.iter().find(of) else {
         return bare(extent);
     };
-    let finding_id = open
-        .map(|open| open.id.clone())
-        .filter(|id| id.as_str() != extent.key);
+    let finding_id = rejection
+        .finding_at(&extent.key)
+        .and_then(|finding| finding.id.clone());
     bb::Coverage {
         rejection_id: Some(rejection.rejection_id.clone()),
-        finding_id,
+        finding_id: finding_id.filter(|id| id.as_str() != extent.key),
         ..bare(extent)
     }
 }
@@ -355,63 +367,21 @@ fn output_of(dir: &str) -> Option<String> {
         .filter(|text| !text.trim().is_empty())
 }
 
-fn prompt_finding(open: bb::OpenFinding) -> OpenFinding {
-    OpenFinding {
-        key: open.finding_id.to_string(),
-        id: open.finding_id,
-        finding: open.finding,
-    }
-}
-
-/// A rejection as its event tells it; one made by hand has only its summary.
-fn feedback(rejection: &Rejection, ledger: &[bb::OpenFinding]) -> Feedback {
-    Feedback {
-        key: rejection.rejection_id.to_string(),
-        from: match rejection.rejected.feedback {
-            Some(_) => "the pull request".into(),
-            None if rejection.gate().is_some() => "the project's own checks".into(),
-            None if rejection.by_person => "a person".into(),
-            None => "the reviewer".into(),
-        },
-        body: rejection.text().to_owned(),
-        findings: rejection
-            .rejected
-            .findings
-            .iter()
-            .enumerate()
-            .map(|(at, one)| finding(rejection, ledger, at, one))
-            .collect(),
-    }
-}
-
-fn with_context(text: &str, hunk: Option<&str>) -> String {
-    let Some(hunk) = hunk.filter(|hunk| !hunk.trim().is_empty()) else {
-        return text.to_owned();
-    };
-    format!(
-        "{text}\n\nIt stands under these lines of the diff:\n{}",
-        last_lines(hunk)
-    )
-}
-
-/// A finding of an event for a prompt. An id stands in our own sentences, so only one of the ledger is taken over.
-fn finding(
-    rejection: &Rejection,
-    ledger: &[bb::OpenFinding],
-    at: usize,
-    one: &Finding,
-) -> OpenFinding {
-    let known = one
-        .id
-        .clone()
-        .filter(|id| ledger.iter().any(|open| open.finding_id == *id));
-    let key = format!("{}.{}", rejection.rejection_id, at + 1);
-    OpenFinding {
-        id: known.unwrap_or_else(|| FindingId::new(&key)),
-        key,
-        finding: Finding {
-            text: with_context(&one.text, one.context.as_deref()),
-            ..one.clone()
-        },
+/// Gives each finding the id that the agent uses in its answer, and the lines of the diff that it refers to. The id
+/// appears in our own sentences, so only ids of the ledger are kept.
+fn name_findings(rejection: &mut Rejection, ledger: &[bb::OpenFinding]) {
+    for (at, finding) in rejection.rejected.findings.iter_mut().enumerate() {
+        let is_known = |id: &FindingId| ledger.iter().any(|open| open.finding_id == *id);
+        let key = format!("{}.{}", rejection.rejection_id, at + 1);
+        let id = finding.id.take().filter(is_known);
+        finding.id = id.or_else(|| Some(FindingId::new(&key)));
+        let hunk = finding.context.as_deref();
+        if let Some(hunk) = hunk.filter(|hunk| !hunk.trim().is_empty()) {
+            finding.text = format!(
+                "{}\n\nIt stands under these lines of the diff:\n{}",
+                finding.text,
+                last_lines(hunk)
+            );
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! Feedback that is too long for one prompt: which run of a fix was told what, whether another run has to follow, and
-//! what is left for a person. It reads the blackboard and starts nothing.
+//! Feedback that is too long for one prompt: the part given to each run of a fix, the need for another run, and the
+//! rest that is left to a person. It reads the blackboard and starts nothing.
 
 use crate::blackboard::{self as bb, Coverage, Rest};
 use crate::dispatch::interrupt::Interrupt;
@@ -8,32 +8,32 @@ use crate::dispatch::worktree::preflight::{budget_left, named};
 use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::pull_request::Feedback;
 use crate::review_text::FindingAnswer;
+use crate::text::count;
 use crate::work::{LeftOut, Rejection, Run};
 
-/// How many runs one fix may take to be told everything.
+/// Maximum number of runs among which one fix may split its feedback.
 const MAX_RUNS: usize = 5;
 
-/// How much of a left-out text is listed.
+/// Maximum characters listed of a text that was left out.
 const LISTED_CHARS: usize = 160;
 
-/// Whether a fix has been told everything.
+/// Feedback that a fix has not been given yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remaining {
-    /// All was told, or nobody can be told the rest any more.
+    /// All feedback was given, or the rest can no longer be given.
     Nothing,
     AnotherRun,
 }
 
 impl Task {
-    /// How much of each piece of feedback the runs of this item were told that count.
+    /// Returns the extent of each piece of feedback that counted runs of this item were given.
     pub(crate) async fn coverage(&self) -> Result<Vec<Coverage>, Interrupt> {
-        let id = self.item.item_id.clone();
         Ok(self
-            .read(move |conn| bb::coverage_of_item(conn, &id))
+            .read_of(&self.item.item_id, bb::coverage_of_item)
             .await?)
     }
 
-    /// Whether another run is needed before the gates, and may be paid.
+    /// Decides if another run is needed before the gates, and can be paid for.
     pub(crate) async fn remaining(&self, runs: &[Run]) -> Result<Remaining, Interrupt> {
         if runs.len() >= MAX_RUNS || self.coverage().await?.iter().all(Coverage::is_complete) {
             return Ok(Remaining::Nothing);
@@ -56,7 +56,7 @@ impl Task {
         answers
     }
 
-    /// What no run was told, with the reason and the decision that it asks for.
+    /// Returns the feedback that no run was given, with the reason and the decision to make.
     pub(crate) async fn rest(&self, runs: &[Run]) -> Result<Option<Rest>, Interrupt> {
         let (id, item) = (self.change.change_id.clone(), self.item.item_id.clone());
         let (rejections, feedback) = self
@@ -81,11 +81,7 @@ impl Task {
             Err(Interrupt::Fail(spent)) if runs.len() < MAX_RUNS => spent.reason,
             Ok(()) | Err(_) => {
                 let limit = self.dispatch.settings.limits.feedback / 1000;
-                let prompts = if runs.len() == 1 {
-                    "1 prompt".to_owned()
-                } else {
-                    format!("{} prompts", runs.len())
-                };
+                let prompts = count(runs.len(), "prompt");
                 format!("they do not fit into {prompts} of {limit} KB")
             }
         };
@@ -119,7 +115,7 @@ impl Task {
     }
 }
 
-/// Whether all of a piece was in prompts of runs that count. Runs of an older version recorded nothing.
+/// True if all of a piece was in prompts of runs that count. Runs of older versions recorded nothing.
 pub(crate) fn was_told(coverage: &[Coverage], piece: &str) -> bool {
     coverage.is_empty()
         || coverage
@@ -131,14 +127,7 @@ fn describe(piece: &Coverage, rejections: &[Rejection], feedback: &[Feedback]) -
     let rejection = rejections
         .iter()
         .find(|one| Some(&one.rejection_id) == piece.rejection_id.as_ref());
-    let finding = rejection.and_then(|rejection| {
-        let number = piece
-            .piece
-            .strip_prefix(rejection.rejection_id.as_str())?
-            .strip_prefix('.')?;
-        let at = number.parse::<usize>().ok()?.checked_sub(1)?;
-        rejection.rejected.findings.get(at)
-    });
+    let finding = rejection.and_then(|rejection| rejection.finding_at(&piece.piece));
     let source = match (finding, rejection) {
         (Some(finding), _) => finding.feedback_id.as_deref(),
         (None, Some(rejection)) => {
@@ -168,7 +157,7 @@ fn describe(piece: &Coverage, rejections: &[Rejection], feedback: &[Feedback]) -
     }
 }
 
-/// Comments that came with a review and had no room in its event.
+/// Comments of a review that did not fit into its event.
 fn without_room<'a>(
     rejection: &'a Rejection,
     feedback: &'a [Feedback],

@@ -1,4 +1,4 @@
-//! The spec, plan and tasks of a change, from `.specify/` in its worktree: what the work was meant to be.
+//! The spec, plan and tasks of a change, from `.specify/` in its worktree: the intended result of the work.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,18 +11,18 @@ use crate::work::{PlanReason, PlanSource};
 const NAMES: [&str; 3] = ["spec.md", "plan.md", "tasks.md"];
 const DEPTH: usize = 4;
 const FILE_CAP: u64 = 256 * 1024;
-/// How many folders are listed where none could be chosen.
+/// Maximum number of directories listed when none could be chosen.
 const FOLDERS: usize = 20;
 
-/// The text of a plan, and where it comes from.
+/// The text of a plan, and its source.
 pub(crate) struct Plan {
     pub(crate) text: Option<String>,
     /// None: there is no `.specify/` with a plan in it.
     pub(crate) source: Option<PlanSource>,
 }
 
-/// All files of the feature that the branch is of, as one text, each under its path. Files in `.specify/` itself count
-/// where no folder does.
+/// All files of the branch's feature as one text, each under its path. Files in `.specify/` itself count if no
+/// directory does.
 pub(crate) fn plan(worktree: &Path, branch: &str) -> Plan {
     let top = worktree.join(".specify");
     let mut found = Vec::new();
@@ -107,7 +107,7 @@ fn lossy(name: &OsStr) -> String {
 }
 
 fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    // A folder that can't be read holds no plan for us; the agent sees the same.
+    // An unreadable directory holds no plan; the agent cannot read it either.
     let Ok(names) = files::names(folder) else {
         return;
     };
@@ -123,7 +123,7 @@ fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Not through a symlink, which may lead anywhere.
+/// Symlinks are not followed: they may lead anywhere.
 fn is_folder(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|meta| meta.is_dir())
 }

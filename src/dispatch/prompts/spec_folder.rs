@@ -1,18 +1,18 @@
-//! Decides which feature folder of `.specify/` belongs to a branch. Pure: names in, a choice out.
+//! Selects the feature directory of `.specify/` that belongs to a branch. Pure: names in, a choice out.
 
 use std::collections::BTreeSet;
 
 use crate::work::PlanReason;
 
-/// Which of several folders has the plan of a branch, if any, and why.
+/// The directory that has the plan of a branch, if any, and the reason for choosing it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Choice<'a> {
     pub(crate) folder: Option<&'a str>,
     pub(crate) reason: PlanReason,
 }
 
-/// An equal feature number wins; else the folder whose whole name is in the branch; else the most shared words, at least
-/// two. Between equals there is no choice. A folder that is alone needs no match, unless its number is another one.
+/// An equal feature number wins; else the directory whose whole name is in the branch; else the most shared words, at
+/// least two. A tie gives no choice. A single directory needs no match, unless its number is another one.
 pub(crate) fn choose<'a>(branch: &str, folders: &[&'a str]) -> Choice<'a> {
     let branch = Name::read(branch);
     let all: Vec<(&str, Name)> = folders
@@ -37,7 +37,7 @@ pub(crate) fn choose<'a>(branch: &str, folders: &[&'a str]) -> Choice<'a> {
         }
         several => return most_shared(&branch, several, 0).named(PlanReason::EqualNumber),
     }
-    // Another feature's number rules a folder out.
+    // Another feature's number excludes a directory.
     let others: Vec<&(&str, Name)> = all
         .iter()
         .filter(|(_, name)| name.numbers.is_empty() || branch.numbers.is_empty())
@@ -61,7 +61,7 @@ pub(crate) fn choose<'a>(branch: &str, folders: &[&'a str]) -> Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// What made it a choice, if it is one.
+    /// Sets the reason, if a directory was chosen.
     fn named(self, reason: PlanReason) -> Self {
         if self.folder.is_some() {
             Self { reason, ..self }

@@ -1,4 +1,4 @@
-//! Gates and pushes go by the configuration in force, and only while that is what its files say.
+//! Gates and pushes use the configuration in force, and only while its files are unchanged.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ pub(crate) struct Configuration {
     /// The config file.
     pub(crate) file: Option<String>,
     pub(crate) fingerprint: String,
-    /// Reads the files again; the names of those that are different now. Blocks.
+    /// Reads the files again and returns the names of those that changed. Blocks.
     pub(crate) changed: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
 }
 
 impl Task {
-    /// Before gates and pushes. Settings that were replaced since the claim send the item back, to be taken by the new ones;
-    /// files that changed and are not in force hold the change.
+    /// Checks before gates and pushes. If the settings were replaced since the claim, the item is returned and claimed
+    /// again with the new ones; if files changed and are not in force, the change is held.
     pub(crate) async fn configuration_in_force(&self) -> Result<(), Interrupt> {
         let settings = Arc::clone(&self.dispatch.settings);
         if !Arc::ptr_eq(&settings, &self.dispatch.latest.borrow()) {
@@ -60,12 +60,12 @@ impl Task {
         holder != self.dispatch.holder && is_alive(holder)
     }
 
-    /// The gates in force, as the result of a run is recorded for them.
+    /// The gates in force, as stored with the result of a run.
     fn gate_rules(&self) -> String {
         serde_json::json!({ "gates": self.rules.gates, "gate_in": self.rules.gate_in }).to_string()
     }
 
-    /// Records which gates are about to run.
+    /// Records the gates that are about to run.
     pub(crate) async fn begin_gates(&self, run: &Run) -> Result<(), Interrupt> {
         let (claim, id, rules) = (self.claim.clone(), run.run_id.clone(), self.gate_rules());
         Ok(self
@@ -75,7 +75,7 @@ impl Task {
             .await?)
     }
 
-    /// Whether the gates that passed are those in force. If not, their result is forgotten and they run again.
+    /// True if the gates that passed are still the configured ones. If not, their result is dropped and they run again.
     pub(crate) async fn gates_hold(&self, run: &Run) -> Result<bool, Interrupt> {
         if run.gate_rules.as_ref() == Some(&self.gate_rules()) {
             return Ok(true);

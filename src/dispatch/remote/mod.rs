@@ -1,4 +1,4 @@
-//! What leaves this machine: pushes and posts.
+//! Pushes and posts: everything that leaves this machine.
 
 pub(super) mod configuration;
 pub(super) mod post;

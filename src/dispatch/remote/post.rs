@@ -1,5 +1,5 @@
-//! What is said on a pull request, once: each thing is an intent with a marker before it is posted, and looked for there
-//! whenever an earlier try may have come through.
+//! Posts on pull requests, each exactly once: every post is recorded as an intent with a marker first, and the marker
+//! is searched for whenever an earlier attempt may have succeeded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,25 +15,23 @@ use crate::dispatch::Dispatch;
 use crate::dispatch::interrupt::chain;
 use crate::dispatch::run::reclaim::is_dead;
 use crate::failpoint::crash_point;
-use crate::finding::Finding;
-use crate::finding::Verdict;
+use crate::finding::{Finding, Verdict};
 use crate::github::{Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent};
-use crate::intent::IntentResult;
-use crate::intent::Payload;
+use crate::intent::{IntentResult, Payload, PostedReview};
 use crate::process;
 use crate::pull_request::{Comment, PostReviews, ReviewState, SaidKind, marker_line, marker_of};
 use crate::remote::tells_a_secret;
 use crate::sanitize::posted;
 
-/// Looked at again after this long although nothing called.
+/// Interval of checks without a wake-up.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// The repository has another name, and writes do not follow.
+/// True if the repository was renamed; writes do not follow redirects.
 fn is_elsewhere(status: u16) -> bool {
     (300..=399).contains(&status)
 }
 
-/// The pull request that something is posted on.
+/// The target of a post.
 struct PostTarget<'a> {
     github: &'a Github,
     repo: String,
@@ -42,7 +40,7 @@ struct PostTarget<'a> {
 }
 
 impl Dispatch {
-    /// Posts what is to be posted, until `stop`.
+    /// Posts open intents until `stop`.
     pub(crate) async fn run_posts(self: Arc<Self>, wake: Arc<Notify>, stop: CancellationToken) {
         if let Err(error) = self.detach_worktrees().await {
             tracing::error!(error = ?error, "worktrees could not be detached from their branches");
@@ -64,7 +62,7 @@ impl Dispatch {
         }
     }
 
-    /// Posts what may be posted now; says how much was.
+    /// Posts everything that is due. Returns the number of posts.
     pub(crate) async fn post_due(&self, stop: &CancellationToken) -> bb::Result<usize> {
         let due = self
             .db
@@ -75,7 +73,7 @@ impl Dispatch {
             if stop.is_cancelled() {
                 break;
             }
-            // What we hold ourselves was left when something could not be written: one at a time is posted here.
+            // An intent that we hold ourselves is left from a failed write: only one at a time is posted here.
             if let Some(holder) = &intent.claimed_by
                 && *holder != self.holder
                 && !is_dead(holder)
@@ -146,8 +144,8 @@ impl Dispatch {
         Ok(true)
     }
 
-    /// A killed remand leaves its gh running, and what that posts is not there yet when we look. It is ended; what the
-    /// forge makes of what it had sent by then is looked at later.
+    /// A killed remand leaves its gh running, whose post may not be visible yet. That gh is ended, and the forge is
+    /// searched for its post later.
     async fn is_still_at_work(&self, intent: &Intent) -> Option<GithubError> {
         let dead = intent
             .claimed_by
@@ -164,28 +162,22 @@ impl Dispatch {
         })
     }
 
+    /// Posts an intent, unless an earlier attempt succeeded.
     async fn find_or_post(
         &self,
         page: &PostTarget<'_>,
         intent: &Intent,
     ) -> Result<PostDone, Unposted> {
-        // Never tried: it can't be there.
+        // Never tried: it cannot be there.
         let may_be_there = intent.tries > 0 || intent.claimed_by.is_some();
         let there = match intent.marker.as_ref().filter(|_| may_be_there) {
             Some(marker) => page.find(marker, intent.kind).await?,
             None => None,
         };
-        match (intent.kind, there) {
-            (IntentKind::Review, there) => self.put_review(page, intent, there).await,
+        match (&intent.payload, there) {
+            (Payload::Review(posted), there) => self.put_review(page, intent, posted, there).await,
             (_, Some(said)) => Ok(found(intent, &said)),
-            (_, None) => self.put(page, intent).await,
-        }
-    }
-
-    /// Posts something other than a review.
-    async fn put(&self, page: &PostTarget<'_>, intent: &Intent) -> Result<PostDone, Unposted> {
-        match &intent.payload {
-            Payload::Answer(reply) => {
+            (Payload::Answer(reply), None) => {
                 let Some(comment) = reply.comment else {
                     return Err(Unposted::Never("it does not say what it answers".into()));
                 };
@@ -202,7 +194,7 @@ impl Dispatch {
                     IntentResult::Done,
                 ))
             }
-            Payload::Note(note) => {
+            (Payload::Note(note), None) => {
                 let body = self.fit(&text::note(note, &page.change, &page.name()), intent)?;
                 crash_point!("post.{}.before", intent.kind);
                 let posted = page
@@ -216,7 +208,7 @@ impl Dispatch {
                     IntentResult::Done,
                 ))
             }
-            Payload::Ask(ask) => {
+            (Payload::Ask(ask), None) => {
                 crash_point!("post.{}.before", intent.kind);
                 let asked = page.ask(ask.logins.clone()).await?;
                 let summary = format!("{} asked to review again", asked.join(", "));
@@ -227,38 +219,27 @@ impl Dispatch {
                     summary,
                 })
             }
-            Payload::Push(_) | Payload::Review(_) => {
-                Err(Unposted::Never("it is not posted like this".into()))
-            }
+            (Payload::Push(_), None) => Err(Unposted::Never("it is not posted like this".into())),
         }
     }
 
-    /// Our review, and what it means for those before it. Both are done again when the second could not be.
+    /// Posts our review, and withdraws earlier ones if it passes. Both are repeated if the second step fails.
     async fn put_review(
         &self,
         page: &PostTarget<'_>,
         intent: &Intent,
+        posted: &PostedReview,
         there: Option<Comment>,
     ) -> Result<PostDone, Unposted> {
-        let id = match &intent.payload {
-            Payload::Review(review) => review.review_id.clone(),
-            Payload::Push(_) | Payload::Answer(_) | Payload::Note(_) | Payload::Ask(_) => None,
-        };
-        let Some(id) = id else {
+        let Some(id) = &posted.review_id else {
             return Err(Unposted::Never("it does not name its review".into()));
         };
-        let (_, review) = self
-            .db
-            .read(move |conn| bb::review(conn, &id))
-            .await
-            .map_err(Unposted::Blackboard)?;
-        let id = page.change.change_id.clone();
+        let (_, review) = self.db.read_of(id, bb::review).await?;
         let last = self
             .db
-            .read(move |conn| bb::last_review(conn, &id))
-            .await
-            .map_err(Unposted::Blackboard)?;
-        // This one may come late: what counts is whether we still object.
+            .read_of(&page.change.change_id, bb::last_review)
+            .await?;
+        // This one may come late: the latest verdict counts.
         let objects = last.as_ref().unwrap_or(&review).verdict == Verdict::ChangesRequested;
         let mut done = match there {
             Some(said) => found(intent, &said),
@@ -269,7 +250,8 @@ impl Dispatch {
                 } else {
                     ReviewEvent::Comment
                 };
-                self.post_review(page, intent, &review, event).await?
+                self.post_review(page, intent, &posted.findings, &review, event)
+                    .await?
             }
         };
         if !objects {
@@ -282,11 +264,12 @@ impl Dispatch {
         Ok(done)
     }
 
-    /// As a review; where the forge refuses that, without its inline comments, then as a comment.
+    /// Posts a review; if the forge refuses it, posts it without inline comments, and then as a comment.
     async fn post_review(
         &self,
         page: &PostTarget<'_>,
         intent: &Intent,
+        findings: &[Finding],
         review: &PastReview,
         event: ReviewEvent,
     ) -> Result<PostDone, Unposted> {
@@ -296,10 +279,6 @@ impl Dispatch {
                 "reviews are not posted (`reviews = \"off\"`)".into(),
             ));
         }
-        let findings: &[Finding] = match &intent.payload {
-            Payload::Review(review) => &review.findings,
-            Payload::Push(_) | Payload::Answer(_) | Payload::Note(_) | Payload::Ask(_) => &[],
-        };
         let event = match event {
             ReviewEvent::RequestChanges
                 if mode == PostReviews::RequestChanges && !self.is_by_us(page).await? =>
@@ -311,7 +290,7 @@ impl Dispatch {
         let (mut placed, mut rest) = (Vec::new(), Vec::new());
         for finding in findings {
             match inline(finding, review) {
-                // Each has the marker, so that it is known as ours however early it is read.
+                // Each has the marker, so that it is recognised as ours even if it is read immediately.
                 Some(one) => placed.push(NewInline {
                     body: self.fit(&one.body, intent)?,
                     ..one
@@ -328,7 +307,7 @@ impl Dispatch {
         } else {
             IntentResult::Comment
         };
-        // What stands at its line is not said twice.
+        // A finding with an inline comment is not repeated in the body.
         let mut ways = vec![(Vec::new(), whole.clone())];
         if !placed.is_empty() {
             ways.insert(0, (placed, body(&rest)?));
@@ -362,34 +341,30 @@ impl Dispatch {
         ))
     }
 
-    /// Whether the pull request is by the account that gh is logged in with: GitHub lets nobody request changes on a pull
-    /// request of their own.
+    /// True if the pull request is by the account that gh is logged in with: GitHub does not let authors request
+    /// changes on their own pull requests.
     async fn is_by_us(&self, page: &PostTarget<'_>) -> Result<bool, Unposted> {
-        let id = page.change.change_id.clone();
         let pull = self
             .db
-            .read(move |conn| bb::pull_of_change(conn, &id))
-            .await
-            .map_err(Unposted::Blackboard)?;
+            .read_of(&page.change.change_id, bb::pull_of_change)
+            .await?;
         match pull.and_then(|pull| pull.author_id) {
             Some(author) => Ok(page.github.is_logged_in_as(author).await?),
             None => Ok(false),
         }
     }
 
-    /// Our own earlier "changes requested" would block the merge for ever: a later review of ours that passes takes it
-    /// back. Nobody else's is touched. What the forge does not allow is left.
+    /// Our own earlier "changes requested" would block the merge for ever: a later review by remand that passes
+    /// withdraws it. Reviews by others are not touched. If the forge does not allow it, the review stays.
     async fn withdraw_earlier(
         &self,
         page: &PostTarget<'_>,
         intent: &Intent,
     ) -> Result<(), Unposted> {
-        let id = page.change.change_id.clone();
         let earlier = self
             .db
-            .read(move |conn| bb::reviews_on_pull(conn, &id))
-            .await
-            .map_err(Unposted::Blackboard)?;
+            .read_of(&page.change.change_id, bb::reviews_on_pull)
+            .await?;
         let stands = |old: &&Intent| {
             old.key != intent.key && old.result == Some(IntentResult::RequestChanges)
         };
@@ -400,13 +375,12 @@ impl Dispatch {
                 .write("dismissed", move |conn| {
                     bb::change_result(conn, &key, IntentResult::Dismissed)
                 })
-                .await
-                .map_err(Unposted::Blackboard)?;
+                .await?;
         }
         Ok(())
     }
 
-    /// The text with its marker, unless it, or what it was made from, would give a secret away.
+    /// Adds the marker to a text, unless the text or its source contains a secret.
     fn fit(&self, body: &str, intent: &Intent) -> Result<String, Unposted> {
         self.must_not_tell(body)?;
         self.must_not_tell(&intent.payload.texts())?;
@@ -423,9 +397,9 @@ impl Dispatch {
 
     async fn put_off(&self, intent: Intent, error: GithubError) -> bb::Result<bool> {
         let reason = format!("{error} ({})", error.hint());
-        // Only an answer that is about the post itself ends it; an outage may last for days.
+        // Only a refusal of the post itself ends it; an outage may last for days.
         let never = match &error {
-            // Until the project has the repository's new name.
+            // Waits until the project has the repository's new name.
             GithubError::Refused { status, .. } => !is_elsewhere(*status),
             GithubError::NotFound { .. } => true,
             GithubError::NoGh
@@ -435,7 +409,7 @@ impl Dispatch {
             | GithubError::Transient { .. }
             | GithubError::Broken { .. } => false,
         };
-        // Nobody misses an answer to a comment that is gone, nor that somebody who can't be asked was not.
+        // A reply to a deleted comment, or a request to somebody who cannot be asked, is not missed.
         let is_missed = match intent.kind {
             IntentKind::Ask | IntentKind::Push => false,
             IntentKind::Answer => !matches!(error, GithubError::NotFound { .. }),
@@ -487,13 +461,13 @@ impl Dispatch {
 }
 
 impl PostTarget<'_> {
-    /// As people and commands call it.
+    /// Name of the pull request as people and commands write it.
     fn name(&self) -> String {
         format!("{}#{}", self.repo, self.number)
     }
 
-    /// Where the marker stands on the pull request, if it does: what it was written into before what came with that, and
-    /// the oldest of these, since a marker can be copied once it is there.
+    /// Finds the comment with the marker. A marker can be copied once it is public, so the kind of comment that was
+    /// posted is preferred, and then the oldest one.
     async fn find(&self, marker: &str, kind: IntentKind) -> Result<Option<Comment>, GithubError> {
         let none = Marks::default();
         let (github, repo, number) = (self.github, self.repo.as_str(), self.number);
@@ -509,7 +483,7 @@ impl PostTarget<'_> {
         Ok(meant.min_by(|a, b| a.created_at.cmp(&b.created_at)))
     }
 
-    /// Takes a review of ours back, if the forge lets us.
+    /// Dismisses a review by remand, if the forge allows it.
     async fn dismiss(&self, forge_id: Option<&str>) -> Result<(), GithubError> {
         let Some(review) = forge_id.and_then(|id| id.split_once(':')?.1.parse().ok()) else {
             return Ok(());
@@ -530,7 +504,7 @@ impl PostTarget<'_> {
         }
     }
 
-    /// Asks them to review; those whom the forge does not let be asked keep nobody else from it.
+    /// Requests reviews; people whom the forge does not accept do not prevent the other requests.
     async fn ask(&self, logins: Vec<String>) -> Result<Vec<String>, GithubError> {
         let refused = match self
             .github
@@ -561,16 +535,22 @@ impl PostTarget<'_> {
     }
 }
 
-/// What every call of the forge by this holder carries in its environment.
+/// Returns the mark that every call of the forge by this holder has in its environment.
 pub(crate) fn forge_mark(holder: &str) -> String {
     format!("forge:{holder}")
 }
 
-/// Why something was not posted.
+/// Reason why something was not posted.
 enum Unposted {
     Forge(GithubError),
     Never(String),
     Blackboard(bb::BoardError),
+}
+
+impl From<bb::BoardError> for Unposted {
+    fn from(error: bb::BoardError) -> Self {
+        Self::Blackboard(error)
+    }
 }
 
 impl From<GithubError> for Unposted {
@@ -588,7 +568,7 @@ fn done(intent: &Intent, kind: SaidKind, posted: &Posted, result: IntentResult) 
     }
 }
 
-/// An earlier try had come through.
+/// Result of an earlier attempt that had succeeded.
 fn found(intent: &Intent, said: &Comment) -> PostDone {
     let result = match (intent.kind, said.kind, said.state) {
         (IntentKind::Review, SaidKind::Review, Some(ReviewState::ChangesRequested)) => {

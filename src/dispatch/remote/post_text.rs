@@ -1,4 +1,4 @@
-//! The words of what is posted. What agents and others wrote stands in it as text that calls nobody and closes nothing.
+//! Texts of posts. Quoted text by agents and others mentions nobody and closes nothing.
 
 use std::fmt::Write as _;
 
@@ -7,17 +7,18 @@ use crate::change::Change;
 use crate::finding::{Finding, Verdict};
 use crate::intent::{EscalatedFor, Note, Reply, Stance};
 use crate::proposal::Bound;
+use crate::text::short_sha;
 use crate::work::{LeftOut, Source};
 
-/// The forge takes 65,536 characters.
+/// Limit of the forge: 65,536 characters.
 const MOST: usize = 60_000;
 
-/// How many of the comments that were left out are listed.
+/// Maximum number of left-out comments that are listed.
 const LISTED: usize = 100;
 
-/// A review of ours; `findings` are those that stand at no line of the diff.
+/// Text of a review; `findings` are those without a line in the diff.
 pub(crate) fn review(review: &PastReview, findings: &[Finding], change: &Change) -> String {
-    let head = short(&review.head);
+    let head = short_sha(&review.head);
     let mut text = match review.verdict {
         Verdict::Approved => {
             format!("**remand**: no objections, in an agent's review of {head}.\n")
@@ -77,9 +78,9 @@ fn finding(finding: &Finding, place: &str) -> String {
     text
 }
 
-/// Where somebody's comment stands. What the agent did not say is not said for it.
+/// Text of the reply to a comment. It claims nothing that the agent did not report.
 pub(crate) fn answer(reply: &Reply) -> String {
-    let sha = short(reply.sha.as_deref().unwrap_or_default());
+    let sha = short_sha(reply.sha.as_deref().unwrap_or_default());
     let said = match reply.answer {
         Some(Stance::CannotFix) => format!("Not fixed in {sha}"),
         Some(Stance::Disagree) => format!("Left as it is in {sha}"),
@@ -89,7 +90,7 @@ pub(crate) fn answer(reply: &Reply) -> String {
     cut(&because(&said, reply.reason.as_deref().unwrap_or_default()))
 }
 
-/// A note on a pull request that is called `name` (`owner/repo#42`).
+/// Text of a note on the pull request `name` (`owner/repo#42`).
 pub(crate) fn note(note: &Note, change: &Change, name: &str) -> String {
     let (cycle, sha, replies, answered, rest) = match note {
         Note::Escalated { kind } => {
@@ -105,7 +106,7 @@ pub(crate) fn note(note: &Note, change: &Change, name: &str) -> String {
             done,
             answered,
             left_out,
-        } => (cycle, short(sha), done, *answered, left_out),
+        } => (cycle, short_sha(sha), done, *answered, left_out),
     };
     let most = change.budget.max_fix_cycles;
     let next = if rest.is_empty() {
@@ -129,7 +130,7 @@ pub(crate) fn note(note: &Note, change: &Change, name: &str) -> String {
     cut(&text)
 }
 
-/// Comments that no agent was told: they are left to a person.
+/// Comments that no agent was given: they are left to a person.
 fn left_out(rest: &[LeftOut]) -> String {
     let comments = if rest.len() == 1 {
         "1 comment was".to_owned()
@@ -163,7 +164,7 @@ fn left_out(rest: &[LeftOut]) -> String {
     text
 }
 
-/// Why a person is needed, in words that name nothing of the machine where it was found out.
+/// Reason why a person is needed, without names of the machine.
 fn escalated(kind: Option<EscalatedFor>, change: &Change) -> String {
     match kind {
         Some(EscalatedFor::Bound(bound)) => at_bound(bound, change),
@@ -208,7 +209,7 @@ fn at_bound(bound: Bound, change: &Change) -> String {
     }
 }
 
-/// What was asked for, and what became of it.
+/// Describes one request and its result.
 fn done(one: &Reply) -> String {
     let text = one.text.as_deref().unwrap_or_default();
     let asked: String = text.chars().take(200).collect();
@@ -241,11 +242,11 @@ fn place(path: Option<&str>, line: Option<impl std::fmt::Display>) -> String {
     format!("`{}{line}`", path.replace('`', "'"))
 }
 
-/// Between two characters, so that the forge reads neither as the beginning of a name.
+/// Inserted between two characters, so that the forge does not read them as the start of a name.
 const APART: char = '\u{200b}';
 
-/// Text of somebody else's: it calls nobody, names no issue (a keyword before one would close it), and hides nothing. In code
-/// too: what is code to the forge and what only looks so can't be told apart without reading it as the forge does.
+/// Quotes text by others: it mentions nobody, names no issue (a keyword before one would close it), and hides nothing.
+/// Code is escaped too: only the forge's own parser could say for certain which parts are code.
 fn quiet(text: &str) -> String {
     let text = text.trim();
     let mut out = String::with_capacity(text.len());
@@ -253,7 +254,7 @@ fn quiet(text: &str) -> String {
         let rest = text.get(at + c.len_utf8()..).unwrap_or_default();
         let calls = match c {
             '@' | '#' => true,
-            // Written as a character reference, each is the same to the forge.
+            // Character references that the forge renders as the same character.
             '&' => rest.starts_with("commat;") || rest.starts_with("num;"),
             '-' => {
                 let mut before = out.chars().rev();
@@ -269,14 +270,14 @@ fn quiet(text: &str) -> String {
         }
     }
     if let Some(open) = open_fence(&out) {
-        // What is open would swallow all that follows.
+        // An unclosed block would swallow everything after it.
         out.push('\n');
         out.push_str(&open);
     }
     out.replace("<!--", "&lt;!--").trim_end().to_owned()
 }
 
-/// The fence that is still open at the end of a text, as what closes it.
+/// The fence that is still open at the end of a text, as the line that closes it.
 fn open_fence(text: &str) -> Option<String> {
     let mut open: Option<String> = None;
     for line in text.lines() {
@@ -319,10 +320,6 @@ fn cut(text: &str) -> String {
         text.push_str("\n\n(cut here; the whole is on the blackboard)");
     }
     text
-}
-
-fn short(sha: &str) -> String {
-    sha.chars().take(10).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The push of a fix: checked in our own clone, looked at before and after, written down before it is done.
+//! The push of a fix: checked in our own clone and recorded before it is made; the remote is read before and after.
 
 use super::remote_sync::{TAKEN_BACK, objected};
 use crate::blackboard::{self as bb, Intent, NewIntent};
@@ -10,19 +10,18 @@ use crate::dispatch::interrupt::{Interrupt, TakenBack};
 use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::run::worktree_lock::WorktreeLock;
 use crate::dispatch::task::Task;
-use crate::dispatch::worktree::preflight::{named, short};
-use crate::event::NewEvent;
-use crate::event::body;
+use crate::dispatch::worktree::preflight::named;
+use crate::event::{NewEvent, body};
 use crate::failpoint::crash_point;
 use crate::git::{Rebase, Rebased, is_agent_config};
-use crate::intent::IntentResult;
-use crate::intent::Payload;
+use crate::intent::{IntentResult, Payload};
 use crate::process;
 use crate::remote::{Push, Pushed, Remote};
+use crate::text::short_sha;
 
 impl Dispatch {
-    /// Looks up what became of pushes that nobody goes on with: the program died in one, and its item was cancelled then.
-    /// What can't be looked up now is, when the program starts the next time.
+    /// Finds the result of pushes that nobody continues: the program died during one, and its item was cancelled then.
+    /// A result that cannot be found now is looked up at the next start.
     pub(crate) async fn settle_pushes(&self) -> bb::Result<()> {
         for push in self.db.read(bb::orphaned_pushes).await? {
             if let Err(stop) = self.settle_push(&push).await {
@@ -32,7 +31,7 @@ impl Dispatch {
         Ok(())
     }
 
-    /// As for a change at work, but without a question: whoever goes on with the change asks it.
+    /// Checks the settings as for an active change, but asks nobody: the next run of the change asks.
     async fn has_trusted_settings(&self, id: &ChangeId, remote: &Remote) -> Result<(), Interrupt> {
         let settings = remote.push_settings().await?;
         let known = self
@@ -58,7 +57,7 @@ impl Dispatch {
                 Ok((change, project))
             })
             .await?;
-        // Whoever holds it may be in the middle of that push.
+        // The holder may be in the middle of that push.
         let Ok(Some(_lock)) = WorktreeLock::try_take(&self.settings.locks_dir, &change.worktree)
         else {
             return Ok(());
@@ -84,7 +83,7 @@ impl Dispatch {
         };
         let summary = format!(
             "nobody goes on with the push of {}: it {became}",
-            short(&sha)
+            short_sha(&sha)
         );
         let skipped = body::Skipped {
             key: Some(push.key.clone()),
@@ -106,15 +105,15 @@ impl Dispatch {
 }
 
 impl Task {
-    /// Whether the commit is known to be on the remote.
+    /// True if the commit is known to be on the remote.
     pub(crate) async fn is_pushed(&self, head: &str) -> Result<bool, Interrupt> {
         let key = self.push_key(head);
         let intent = self.read(move |conn| bb::intent(conn, &key)).await?;
         Ok(intent.is_some_and(|intent| intent.result == Some(IntentResult::Done)))
     }
 
-    /// One push of one commit. Nothing else is done here when the remote had moved: what comes of that is written down,
-    /// and the next step of the fix goes on from there.
+    /// Pushes one commit. If the remote had moved, only that is recorded, and the next step of the fix continues from
+    /// there.
     pub(crate) async fn push(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
         self.go_on()?;
         let change = self.change_now().await?;
@@ -125,12 +124,8 @@ impl Task {
             return self.refuse(span, TAKEN_BACK.to_owned()).await;
         }
         if change.branch == self.project.default_branch {
-            return self
-                .refuse(
-                    span,
-                    format!("{} is the project's default branch", change.branch),
-                )
-                .await;
+            let reason = format!("{} is the project's default branch", change.branch);
+            return self.refuse(span, reason).await;
         }
         let remote = self.remote().await?;
         remote.ready().await?;
@@ -145,15 +140,11 @@ impl Task {
             .filter(|path| is_agent_config(path))
             .collect();
         if !config.is_empty() {
-            return self
-                .refuse(
-                    span,
-                    format!(
-                        "the fix must not be pushed: it changes what agents take orders from ({})",
-                        named(&config)
-                    ),
-                )
-                .await;
+            let reason = format!(
+                "the fix must not be pushed: it changes what agents take orders from ({})",
+                named(&config)
+            );
+            return self.refuse(span, reason).await;
         }
         let known = &self.dispatch.settings.forge.secrets;
         let objections = remote
@@ -168,20 +159,32 @@ impl Task {
             from: span.first.to_owned(),
             to: head.to_owned(),
         };
-        // The last look: the checks above took time, and went by these settings.
+        // The last check: those above took time, and used these settings.
         self.configuration_in_force().await?;
         self.with_trusted_settings(&remote).await?;
         self.intend(&push).await?;
         self.dispatch.db.check()?;
         match remote.push(&push).await? {
-            Pushed::Done | Pushed::Ahead(_) => self.pushed(head).await,
+            Pushed::Done | Pushed::Ahead(_) => {
+                let key = self.push_key(head);
+                // Not fenced: the next claim of the item must know that the commit is there.
+                self.write("pushed", move |conn| {
+                    if bb::end_intent(conn, &key, IntentResult::Done, None, clock::now())? {
+                        return Ok(());
+                    }
+                    // The remote had been elsewhere when it was last tried.
+                    bb::change_result(conn, &key, IntentResult::Done)
+                })
+                .await?;
+                Ok(())
+            }
             Pushed::Moved(Some(theirs)) => self.replay(span, head, &remote, &theirs).await,
             Pushed::Moved(None) => Err(Interrupt::fail(
                 format!("the branch {} is gone from the remote", push.branch),
                 "bring it back there, then retry, or close the change",
             )),
             Pushed::Refused(said) => Err(Interrupt::fail(
-                format!("the remote refused the push of {}: {said}", short(head)),
+                format!("the remote refused the push of {}: {said}", short_sha(head)),
                 "the fix is committed in the worktree; let the remote take it, then retry",
             )),
         }
@@ -208,21 +211,7 @@ impl Task {
         if may { Ok(()) } else { Err(Interrupt::Paused) }
     }
 
-    async fn pushed(&self, head: &str) -> Result<(), Interrupt> {
-        let key = self.push_key(head);
-        // Not fenced: whoever claims the item next must know that it is there.
-        self.write("pushed", move |conn| {
-            if bb::end_intent(conn, &key, IntentResult::Done, None, clock::now())? {
-                return Ok(());
-            }
-            // The remote had been elsewhere when it was last tried.
-            bb::change_result(conn, &key, IntentResult::Done)
-        })
-        .await?;
-        Ok(())
-    }
-
-    /// Somebody pushed while the fix was made: it is replayed on top if that is clean, and its gates run again.
+    /// Somebody pushed during the fix: it is replayed on top if that is clean, and its gates run again.
     async fn replay(
         &self,
         span: Span<'_>,
@@ -242,8 +231,8 @@ impl Task {
             let reason = format!(
                 "{} was rewritten on the remote while the fix was made: {} does not contain {}",
                 self.change.branch,
-                short(&theirs),
-                short(span.first)
+                short_sha(&theirs),
+                short_sha(span.first)
             );
             return self.refuse(span, reason).await;
         }
@@ -284,7 +273,7 @@ impl Task {
                 self.give_up_push(key, &theirs).await?;
                 let reason = format!(
                     "somebody pushed {} while the fix was made, and the two do not go together in {}",
-                    short(&theirs),
+                    short_sha(&theirs),
                     named(&paths)
                 );
                 self.refuse(span, reason).await
@@ -312,8 +301,8 @@ impl Task {
         Ok(())
     }
 
-    /// The remote's head is known with that: found later, it would look like a person's answer to the escalation that
-    /// comes of it.
+    /// Records the remote's head too: if it were found later, it would look like a person's answer to the escalation
+    /// that follows.
     async fn give_up_push(&self, key: String, theirs: &str) -> Result<(), Interrupt> {
         let (id, theirs) = (self.change.change_id.clone(), theirs.to_owned());
         self.write("push_moved", move |conn| {

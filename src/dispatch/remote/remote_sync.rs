@@ -1,5 +1,5 @@
-//! The forge and the remote of a change with a pull request: what must be true of them before anything is spent, and
-//! the worktree at the remote's head.
+//! The forge and the remote of a change with a pull request: checks before anything is spent, and the worktree at the
+//! remote's head.
 
 use crate::blackboard::{self as bb, Project, SettingsVerdict};
 use crate::change::{AdoptedBy, HoldKind, ProjectId};
@@ -7,9 +7,8 @@ use crate::clock;
 use crate::dispatch::interrupt::{Interrupt, TakenBack, chain};
 use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::task::Task;
-use crate::dispatch::worktree::preflight::{named, short};
-use crate::event::NewEvent;
-use crate::event::body;
+use crate::dispatch::worktree::preflight::named;
+use crate::event::{NewEvent, body};
 use crate::failpoint::crash_point;
 use crate::git::{Place, RestorePoint, Worktree};
 use crate::github::{Answer, Github, GithubError};
@@ -18,25 +17,26 @@ use crate::proposal::{Decision, decision};
 use crate::pull_request::{PostReviews, Pull, PullState};
 use crate::remote::{Ours, Remote, RemoteError, Undone};
 use crate::secret::Secret;
+use crate::text::short_sha;
 
-/// Of a fix that was under way when that was found out, and then cut.
+/// Reason for ending a fix that was running when a person reverted an earlier one.
 pub(crate) const TAKEN_BACK: &str =
     "a person took a fix of ours back, so no more are made by themselves";
 
-/// remand's own bare clone of a project.
+/// The managed bare clone of a project.
 pub(crate) type RepositoryOf = Box<dyn Fn(&Project) -> Remote + Send + Sync>;
 
-/// Why the rules of a project do not take a pull request, if they do not.
+/// Returns the reason if the rules of a project do not accept a pull request.
 pub(crate) type PassesOver = Box<dyn Fn(&ProjectId, &Pull) -> Option<String> + Send + Sync>;
 
-/// How the forge is reached; the front builds it.
+/// Access to the forge; built by the front.
 pub(crate) struct ForgeSettings {
     pub(crate) github: Github,
     /// A project without a URL has one too, for its gates.
     pub(crate) repository: RepositoryOf,
     pub(crate) passes_over: PassesOver,
     pub(crate) reviews: PostReviews,
-    /// What must never be pushed or posted.
+    /// Secrets that must never be pushed or posted.
     pub(crate) secrets: Vec<Secret>,
 }
 
@@ -56,8 +56,8 @@ impl Task {
         self.project.repo.clone().zip(self.change.pr_number)
     }
 
-    /// The pull request is open, else the change is over and nobody waits for this item any more; the rules that took it
-    /// over still do, else the change is paused; and its branch is not what GitHub calls the default by now.
+    /// Checks that the pull request is open, else ends the change; that the rules that adopted it still accept it, else
+    /// pauses the change; and that its branch is not GitHub's default branch by now.
     pub(crate) async fn look_at_pull(&self) -> Result<(), Interrupt> {
         let Some((repo, number)) = self.pull_name() else {
             return Ok(());
@@ -71,7 +71,7 @@ impl Task {
             .await?
         {
             Answer::New { value, .. } => value,
-            // Nothing was said to be known.
+            // No ETag was sent.
             Answer::Unchanged => return Ok(()),
         };
         if pull.state == PullState::Open && pull.default_branch == self.change.branch {
@@ -105,7 +105,7 @@ impl Task {
         Err(Interrupt::Fenced)
     }
 
-    /// The remote, if the settings that git would use its credentials with are the user's.
+    /// Returns the remote, if the settings that git would use with its credentials are the user's.
     pub(crate) async fn remote(&self) -> Result<Remote, Interrupt> {
         let remote = self.pinned_remote()?;
         remote.ready().await?;
@@ -152,8 +152,8 @@ impl Task {
         }
     }
 
-    /// After a run: settings that are still the trusted ones were not changed by it, so a later change of them is the
-    /// user's. A look that fails leaves the question for when credentials are needed.
+    /// After a run, settings that are still the trusted ones were not changed by it, so a later change is the user's.
+    /// If the check fails, the question is left until credentials are needed.
     pub(crate) async fn see_settings(&self) -> Result<(), Interrupt> {
         let Some(remote) = self
             .dispatch
@@ -193,17 +193,18 @@ impl Task {
                     "add the project again with --url",
                 )
             })?;
-        // What a killed daemon leaves of it is ended with its git in the worktree, before anything is done there.
+        // Its processes that a killed daemon left are ended with its git in the worktree, before anything is done
+        // there.
         Ok(remote.marked(&git_mark(&self.change.worktree)))
     }
 
-    /// remand's own bare clone, for what needs no URL.
+    /// The managed bare clone, for steps that need no URL.
     pub(crate) fn own_repository(&self) -> Remote {
         (self.dispatch.settings.forge.repository)(&self.project)
             .marked(&git_mark(&self.change.worktree))
     }
 
-    /// What the remote has of the branch, in our bare clone.
+    /// Fetches the branch into the bare clone and returns its head.
     pub(crate) async fn remote_head(&self, remote: &Remote) -> Result<String, Interrupt> {
         remote.ready().await?;
         remote.fetch(&self.change.branch).await?.ok_or_else(|| {
@@ -214,7 +215,8 @@ impl Task {
         })
     }
 
-    /// The worktree at the remote's head: what others pushed is brought in; what is only here is a person's to push.
+    /// Brings the worktree to the remote's head: commits pushed by others are brought in; commits that are only local
+    /// have to be pushed by a person.
     pub(crate) async fn sync(&self, worktree: Worktree) -> Result<Worktree, Interrupt> {
         if !self.change.has_pr() {
             return Ok(worktree);
@@ -241,8 +243,8 @@ impl Task {
             return Err(Interrupt::fail(
                 format!(
                     "{branch} is at {} on the remote and at {} in the worktree, and neither contains the other",
-                    short(&theirs),
-                    short(&here)
+                    short_sha(&theirs),
+                    short_sha(&here)
                 ),
                 format!("join them in {}, push, then retry", self.change.worktree),
             ));
@@ -253,7 +255,7 @@ impl Task {
                 format!(
                     "{} has commits that are not on the remote ({})",
                     self.change.worktree,
-                    short(&here)
+                    short_sha(&here)
                 ),
                 "push them, or take them off the branch, then retry",
             ));
@@ -261,7 +263,7 @@ impl Task {
         Ok(self.git.look(place).await?)
     }
 
-    /// A person who takes a fix of ours back does not want it made again. It is said once of each fix.
+    /// Fails if a person reverted a fix of remand: it must not be made again. Each revert is reported once.
     pub(crate) async fn not_taken_back(
         &self,
         remote: &Remote,
@@ -291,8 +293,8 @@ impl Task {
         let who = undone.by.unwrap_or_else(|| "somebody".to_owned());
         let reason = format!(
             "{who} took our fix {} back with {}; no more fixes are made by themselves",
-            short(&undone.ours),
-            short(&undone.commit)
+            short_sha(&undone.ours),
+            short_sha(&undone.commit)
         );
         Err(Interrupt::TakenBack(TakenBack {
             reason,
@@ -301,7 +303,7 @@ impl Task {
         }))
     }
 
-    /// The pushes of this change that ended so, oldest first, each with its key.
+    /// The pushes of this change with this result, oldest first, each with its key.
     async fn pushes_that(&self, result: IntentResult) -> Result<Vec<(String, Ours)>, Interrupt> {
         let id = self.change.change_id.clone();
         let pushes = self
@@ -321,8 +323,8 @@ impl Task {
             .collect())
     }
 
-    /// Where the remote is, if an agent pushed by itself: at a commit that nobody expects there and that is in the
-    /// repository here. A look that fails is no reason to keep a person waiting.
+    /// Returns the head of the remote branch if an agent pushed it: a commit that nobody expects there and that exists
+    /// in the local repository. A failed check must not keep a person waiting.
     pub(crate) async fn pushed_from_here(&self, place: &Place, expected: &str) -> Option<String> {
         if !self.change.has_pr() {
             return None;
@@ -339,7 +341,8 @@ impl Task {
         })
     }
 
-    /// Whether a commit that the worktree is at is nobody's to lose: the remote had it, before somebody rewrote the branch.
+    /// True if the worktree's commit can be left without losing work: the remote had it before somebody rewrote the
+    /// branch.
     async fn was_on_remote(&self, place: &Place, sha: &str) -> Result<bool, Interrupt> {
         let (id, at) = (self.change.change_id.clone(), sha.to_owned());
         let is_known = self
@@ -348,14 +351,14 @@ impl Task {
         Ok(is_known || self.git.was_brought_in(place, sha).await?)
     }
 
-    /// Goes where the branch was rewritten to. Written down first: once the worktree is there, nobody can tell a rewritten
-    /// branch from one that is not as it was left.
+    /// Follows a rewritten branch. Recorded first: once the worktree is there, a rewritten branch cannot be recognised
+    /// any more.
     async fn follow(&self, place: &Place, here: &str, theirs: &str) -> Result<(), Interrupt> {
         let summary = format!(
             "{} was rewritten on the remote: the worktree goes to {}; {} is kept on refs/remand/wip/rewritten-{here}",
             self.change.branch,
-            short(theirs),
-            short(here)
+            short_sha(theirs),
+            short_sha(here)
         );
         let event = self.undone(here, theirs, summary);
         let (id, to) = (self.change.change_id.clone(), theirs.to_owned());
@@ -370,7 +373,7 @@ impl Task {
         Ok(())
     }
 
-    /// The event of commits that are kept on a ref and are no longer in the worktree.
+    /// The event for commits that are kept on a ref and are no longer in the worktree.
     fn undone(&self, wip: &str, to: &str, summary: String) -> NewEvent {
         let undone = body::EditsUndone {
             wip: Some(wip.to_owned()),
@@ -380,7 +383,7 @@ impl Task {
         NewEvent::about(&self.change.change_id, undone, summary)
     }
 
-    /// Whether what the remote lacks is nothing but fixes of ours that were taken off the branch there.
+    /// True if the remote lacks nothing but our own fixes that were removed from the branch there.
     async fn was_taken_off(&self, theirs: &str, here: &str) -> Result<bool, Interrupt> {
         let taken = self.pushes_that(IntentResult::TakenBack).await?;
         Ok(taken.iter().any(|(_, ours)| ours.after == here)
@@ -401,8 +404,8 @@ impl Task {
             .await?;
         let summary = format!(
             "the worktree went back to {}, where the remote is; {} is kept on refs/remand/wip/{run}",
-            short(theirs),
-            short(here)
+            short_sha(theirs),
+            short_sha(here)
         );
         let event = self.undone(here, theirs, summary);
         self.write("went_back", move |conn| {
@@ -460,7 +463,7 @@ impl From<RemoteError> for Interrupt {
     }
 }
 
-/// Said of what a push would carry.
+/// Describes the objections to a push.
 pub(crate) fn objected(objections: &[crate::remote::Objection]) -> String {
     let said: Vec<String> = objections.iter().map(ToString::to_string).collect();
     format!("the fix must not be pushed: {}", named(&said))

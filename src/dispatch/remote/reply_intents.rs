@@ -1,19 +1,19 @@
-//! What is to be said on a pull request after a fix, as intents: nothing is posted here.
+//! Intents for the posts on a pull request after a fix. Nothing is posted here.
 
 use crate::blackboard::{self as bb, NewIntent, Rest};
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::prompts::prompt_parts::was_told;
 use crate::dispatch::task::Task;
 use crate::intent::{Ask, Note, Payload, Reply, Stance};
-use crate::work::{Rejection, Run};
+use crate::work::Run;
 
-/// Why a comment on a file of the branch's agent configuration stays open.
+/// Reason why a comment on a file of the branch's agent configuration stays open.
 pub(crate) const NOT_TAKEN: &str =
     "agents take their orders from this file, so an agent may not change it; a person has to.";
 
 impl Task {
-    /// What is to be said on the pull request after a fix: an answer to each inline comment that it was told of, a note of
-    /// what was done and what was left out, and a request to those whose whole review it was told.
+    /// Returns the posts that follow a fix: a reply to each inline comment that it was given, a note about what was
+    /// done and what was left out, and a review request to people whose whole review it was given.
     pub(crate) async fn answers_to_post(
         &self,
         runs: &[Run],
@@ -42,9 +42,8 @@ impl Task {
             payload,
             epoch: self.claim.epoch,
         };
-        let id = self.change.change_id.clone();
         let author = self
-            .read(move |conn| bb::pull_of_change(conn, &id))
+            .read_of(&self.change.change_id, bb::pull_of_change)
             .await?
             .and_then(|pull| pull.author);
         let mut posts = Vec::new();
@@ -59,7 +58,7 @@ impl Task {
                 let answer = answers
                     .iter()
                     .find(|answer| finding.is_called(&answer.id, &by_place));
-                // Whatever the agent says it did there is not in what was pushed.
+                // Changes that the agent reports there are not in the pushed commit.
                 let is_undone = finding
                     .path
                     .as_ref()
@@ -99,13 +98,16 @@ impl Task {
             let is_whole = !left_out
                 .iter()
                 .any(|piece| piece.rejection_id.as_ref() == Some(&rejection.rejection_id));
-            if let Some(login) = self.person_behind(rejection).await?
+            // Bots are not asked, and the forge does not accept review requests to authors.
+            let person = rejection
+                .login()
+                .filter(|_| rejection.rejected.begins_round == Some(true));
+            if let Some(login) = person
                 && is_whole
-                && !logins.contains(&login)
-                // The forge asks nobody to review his own.
-                && author.as_ref() != Some(&login)
+                && !logins.iter().any(|known| known == login)
+                && author.as_deref() != Some(login)
             {
-                logins.push(login);
+                logins.push(login.to_owned());
             }
         }
         let cycle = self.item.fix_cycle + 1;
@@ -123,15 +125,5 @@ impl Task {
             posts.push(new(key, Payload::Ask(Ask { logins })));
         }
         Ok(posts)
-    }
-
-    /// The person who asked for it on the pull request; none: it was a bot, or was not asked for there.
-    async fn person_behind(&self, rejection: &Rejection) -> Result<Option<String>, Interrupt> {
-        if rejection.rejected.begins_round != Some(true) {
-            return Ok(None);
-        }
-        let event_id = rejection.event_id;
-        let event = self.read(move |conn| bb::event(conn, event_id)).await?;
-        Ok(event.actor_id.strip_prefix("github:").map(str::to_owned))
     }
 }

@@ -1,5 +1,5 @@
-//! After a run: nothing of it is alive any more, its end is read and judged, and the worktree is as it has to be
-//! before the end is committed. Done the same way for a run that just ended and for one that a crash cut.
+//! After a run: none of its processes is alive, its end is read and judged, and the worktree is restored before the end
+//! is committed. Works in the same way for a run that just ended and for one that a crash interrupted.
 
 use std::path::{Path, PathBuf};
 
@@ -14,30 +14,29 @@ use crate::dispatch::Dispatch;
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::{gone, named};
-use crate::event::body;
-use crate::event::{NewEvent, TargetType};
+use crate::event::{NewEvent, TargetType, body};
 use crate::failpoint::crash_point;
 use crate::files::{self, RECORD};
-use crate::git::{CheckoutFingerprint, GitError, Place, RestorePoint, Restored};
+use crate::git::{CheckoutFingerprint, GitError, Place, Restored};
 use crate::process::{self, Exit};
 use crate::project_settings::MainCheckout;
 use crate::proposal::{Decision, Escalation, decision};
 use crate::work::{Ended, Run};
 
-/// How many changes outside the worktree a sentence names.
+/// Maximum number of changes outside the worktree that a summary lists.
 const SAID: usize = 40;
 
 /// The end of a run: that of its agent, or of its worktree.
 #[derive(Debug, Clone, PartialEq)]
 enum RunOutcome {
     Agent(End),
-    /// The worktree is not there any more, and with it all that was not committed.
+    /// The worktree is missing, with everything that was not committed.
     NoWorktree,
     /// Somebody has committed there since it ended.
     Overtaken(Vec<String>),
 }
 
-/// All that is known of a run that is over.
+/// Facts about an ended run.
 struct FinishedRun {
     end: RunOutcome,
     run_end: RunEnd,
@@ -46,8 +45,8 @@ struct FinishedRun {
 }
 
 impl Task {
-    /// Ends a run's row. A good end goes on; everything else leaves as the `Interrupt` that it is, or as `Ok` when the
-    /// agent is simply to run again.
+    /// Ends a run's row. A good end continues; any other end returns its `Interrupt`, or `Ok` if the agent has to run
+    /// again.
     pub(crate) async fn conclude(&self, run: &Run, phase: Phase) -> Result<(), Interrupt> {
         let dir = PathBuf::from(&run.dir);
         process::settle(&dir, SETTLE).await?;
@@ -56,21 +55,17 @@ impl Task {
             Err(GitError::NotThere { .. }) => return self.without_worktree(run, phase, &dir).await,
             found => found?,
         };
-        let to = RestorePoint {
-            head_at: self.head_at(),
-            head_before: &run.head_before,
-            run: run.run_id.as_str(),
-        };
+        let to = self.restore_point(&run.head_before, run);
         self.git.unblock(&place, to).await?;
         crash_point!("git.unblock.after");
         let dropped = self.git.put_back_config(&place, &swap_record(&dir)).await?;
         crash_point!("git.config_back.after");
         let mut over = self.over(run, &dir, &dropped).await?;
         if self.fenced.is_cancelled() {
-            // Nobody waits for its work any more: it is kept aside like that of any other run that was ended.
+            // Nobody waits for its work any more: it is kept aside like that of any other interrupted run.
             over.end = RunOutcome::Agent(End::Stopped);
         } else if over.end == RunOutcome::Agent(End::Stopped) && !self.is_told_to_end() {
-            // By a signal that was not ours: counted, or an agent that ends its own shim would run for ever.
+            // Ended by a signal that was not ours: counted, or an agent that ends its own shim would run for ever.
             over.end = RunOutcome::Agent(End::Lost);
         }
         let is_put_back = over.end != RunOutcome::Agent(End::Good)
@@ -82,7 +77,7 @@ impl Task {
             Vec::new()
         };
         if !later.is_empty() {
-            // A person's, made while nobody was there to look: nothing is taken away from under him.
+            // Commits by a person, made while no daemon was watching, are not removed.
             over.end = RunOutcome::Overtaken(later);
         } else if is_put_back {
             crash_point!("git.put_back.before");
@@ -95,7 +90,7 @@ impl Task {
         self.commit_end(run, phase, over).await
     }
 
-    /// Nothing can be kept or put back; the run is over all the same.
+    /// Without a worktree nothing can be kept or restored; the run has ended nevertheless.
     async fn without_worktree(&self, run: &Run, phase: Phase, dir: &Path) -> Result<(), Interrupt> {
         let mut over = self.over(run, dir, &[]).await?;
         over.end = if self.fenced.is_cancelled() {
@@ -155,7 +150,7 @@ impl Task {
         let checkout = self.checkout_changes(dir).await;
         let cost_micros = self.dispatch.cost_of(run, &told).await?;
         let mut run_end = run_end(exit.as_ref(), &told, cost_micros);
-        // It may say itself that somebody ended it.
+        // The agent may report itself that somebody ended it.
         if run_end.ended == Some(Ended::Agent) && told.end == End::Lost {
             run_end.ended = Some(Ended::Lost);
         }
@@ -169,8 +164,8 @@ impl Task {
         })
     }
 
-    /// What changed in the main checkout and in what all worktrees share. A mark that can't be taken now is no proof
-    /// of a change, and is said in the log.
+    /// Returns changes in the main checkout and in files shared by all worktrees. A fingerprint that cannot be taken
+    /// now does not prove a change; it is logged.
     async fn checkout_changes(&self, dir: &Path) -> Vec<String> {
         let before: Option<CheckoutFingerprint> = files::read(&mark_file(dir), RECORD)
             .ok()
@@ -200,7 +195,7 @@ impl Task {
             checkout,
         } = over;
         let escalate_checkout = self.is_for_a_person(&checkout);
-        // What a fixer wrote while it was elsewhere too is not used; what a reviewer said still counts.
+        // The work of a fixer that also wrote elsewhere is not used; a reviewer's verdict still counts.
         let discarded =
             end != RunOutcome::Agent(End::Good) || (escalate_checkout && phase == Phase::Fix);
         let max_lost = self.dispatch.settings.max_lost_runs;
@@ -268,7 +263,7 @@ impl Task {
                 format!("{} since {} ran in it", gone(self.worktree()), run.run_id),
                 self.bring_back().into(),
             ),
-            // Whatever the branch is at now is reviewed.
+            // The current head of the branch is reviewed.
             RunOutcome::Overtaken(_) if phase == Phase::Review => Ok(()),
             RunOutcome::Overtaken(later) => fail(
                 format!(
@@ -303,11 +298,12 @@ impl Task {
         }
     }
 
-    /// A run that was cut in this worktree and is not this item's: cleaned up like any other, but it concerns nobody.
+    /// Cleans up an interrupted run in this worktree that belongs to another item; it does not affect this one.
     pub(crate) async fn recover_others(&self) -> Result<(), Interrupt> {
-        let worktree = self.change.worktree.clone();
         let Some(run) = self
-            .read(move |conn| bb::open_run_at(conn, &worktree))
+            .read_of(&self.change.worktree, |conn, worktree| {
+                bb::open_run_at(conn, worktree)
+            })
             .await?
         else {
             return Ok(());
@@ -315,22 +311,17 @@ impl Task {
         if run.item_id == self.item.item_id {
             return Ok(());
         }
-        let id = run.change_id.clone();
-        let change = self.read(move |conn| bb::change(conn, &id)).await?;
+        let change = self.read_of(&run.change_id, bb::change).await?;
         self.dispatch.recover(&self.project, &change, &run).await
     }
 
-    /// The claim is over: what this item left on the branch is kept aside, and the branch is as before.
+    /// The claim has ended: the item's commits are kept aside, and the branch is restored.
     pub(crate) async fn abandon(&self) -> Result<(), Interrupt> {
         let runs = self.runs().await?;
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
             return Ok(());
         };
-        let to = RestorePoint {
-            head_at: self.head_at(),
-            head_before: &first.head_before,
-            run: last.run_id.as_str(),
-        };
+        let to = self.restore_point(&first.head_before, last);
         let place = self.place()?;
         self.git.put_back(&place, to).await?;
         restore_branches(&self.git, &place, Path::new(&last.dir)).await?;
@@ -367,16 +358,12 @@ impl Task {
 }
 
 impl Dispatch {
-    /// What a run cost by itself: of a session that it goes on with, an agent tells the sum.
+    /// Returns the cost of one run. For a resumed session, agents report the total of the session.
     pub(crate) async fn cost_of(&self, run: &Run, told: &Outcome) -> bb::Result<Option<i64>> {
         if !told.is_sum_of_session {
             return Ok(told.cost_micros);
         }
-        let ended = run.clone();
-        let counted = self
-            .db
-            .read(move |conn| bb::counted_in_session(conn, &ended))
-            .await?;
+        let counted = self.db.read_of(run, bb::counted_in_session).await?;
         Ok(told
             .cost_micros
             .map(|sum| sum.saturating_sub(counted).max(0)))
@@ -384,7 +371,7 @@ impl Dispatch {
 }
 
 impl FinishedRun {
-    /// Adds one event for all that changed outside the worktree.
+    /// Adds one event for all changes outside the worktree.
     fn tell_outside(&mut self, run: &Run, moved: Vec<String>) {
         let what: Vec<String> = self.checkout.iter().cloned().chain(moved).collect();
         if what.is_empty() {
@@ -431,7 +418,7 @@ impl FinishedRun {
     }
 }
 
-/// The end of a run's row, as far as its shim and its agent tell.
+/// The end of a run's row, as reported by its shim and its agent.
 pub(super) fn run_end(exit: Option<&Exit>, told: &Outcome, cost_micros: Option<i64>) -> RunEnd {
     RunEnd {
         ended: Some(exit.map_or(Ended::Lost, |exit| exit.ended)),

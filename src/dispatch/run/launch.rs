@@ -1,5 +1,5 @@
-//! Starting an agent and waiting for it. What it starts from is committed before anything starts; how it ended is
-//! read from its folder afterwards, by `conclude`, the same way after a crash as without one.
+//! Starts an agent and waits for it. Its starting point is committed before anything starts; its end is read from its
+//! directory afterwards by `conclude`, in the same way after a crash.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -22,7 +22,7 @@ use crate::process::{self, Writer};
 use crate::sandbox::WritablePaths;
 use crate::work::{Ended, Run};
 
-/// What a run is started with.
+/// Parameters of a run.
 pub(crate) struct Launch<'a> {
     pub(crate) phase: Phase,
     pub(crate) agent: &'a Agent,
@@ -33,11 +33,11 @@ pub(crate) struct Launch<'a> {
     pub(crate) prompt: AgentPrompt,
 }
 
-/// Where a command runs.
+/// Place where a command runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CommandSite<'a> {
     pub(crate) place: &'a Place,
-    /// A folder elsewhere that its git reads.
+    /// A directory elsewhere that its git reads.
     pub(crate) read: Option<&'a Path>,
 }
 
@@ -64,12 +64,28 @@ impl Task {
         })
     }
 
-    /// Runs an agent until its end, however that comes about. The run's row stays open: `conclude` ends it.
+    /// Runs an agent until its end. The run's row stays open: `conclude` ends it.
     pub(crate) async fn launch(&self, launch: Launch<'_>) -> Result<(), Interrupt> {
         self.go_on()?;
         self.be_alone(&launch.worktree.place).await?;
         let mark = self.mark_of_checkout().await?;
-        let run = self.record_start(&launch).await?;
+        let (claim, change) = (self.claim.clone(), self.change.clone());
+        let new = NewRun {
+            agent: launch.agent.name.clone(),
+            model: launch.agent.model.clone(),
+            session: launch.session.id().map(str::to_owned),
+            head_before: launch.head.to_owned(),
+            runs_dir: self.dispatch.settings.runs_dir.display().to_string(),
+            part: launch.prompt.part,
+            feedback: launch.prompt.coverage.clone(),
+            cuts: launch.prompt.cuts.clone(),
+            plan: launch.prompt.plan.clone(),
+        };
+        let run = self
+            .write("start_run", move |conn| {
+                bb::start_run(conn, &claim, &change, &new, clock::now())
+            })
+            .await?;
         let job = match self.prepare(&launch, &run, mark).await {
             Ok(job) => job,
             Err(stop) => {
@@ -106,10 +122,10 @@ impl Task {
         Ok(())
     }
 
-    /// Makes sure that nobody else writes in the worktree: what an agent would then be taken to have written.
+    /// Makes sure that nobody else writes in the worktree: such changes would be attributed to the agent.
     ///
-    /// Orphans of earlier runs are ended. Others, such as a person's editor, are waited for if they have a file open for
-    /// writing that git does not ignore; whoever only stands in the worktree, such as a shell, does no harm.
+    /// Orphans of earlier runs are ended. If another process, such as a person's editor, has a file open for writing that
+    /// git does not ignore, the item is held; a process that only has its working directory there does no harm.
     async fn be_alone(&self, place: &Place) -> Result<(), Interrupt> {
         process::end_adopted().await?;
         let writers = files::aside(|| process::writers(&place.path));
@@ -132,7 +148,7 @@ impl Task {
         }
     }
 
-    /// The run's folder, its prompt, and the base's agent configuration in the worktree.
+    /// Prepares the run's directory, its prompt, and the base's agent configuration in the worktree.
     async fn prepare(
         &self,
         launch: &Launch<'_>,
@@ -197,27 +213,7 @@ impl Task {
         .await
     }
 
-    async fn record_start(&self, launch: &Launch<'_>) -> Result<Run, Interrupt> {
-        let (claim, change) = (self.claim.clone(), self.change.clone());
-        let new = NewRun {
-            agent: launch.agent.name.clone(),
-            model: launch.agent.model.clone(),
-            session: launch.session.id().map(str::to_owned),
-            head_before: launch.head.to_owned(),
-            runs_dir: self.dispatch.settings.runs_dir.display().to_string(),
-            part: launch.prompt.part,
-            feedback: launch.prompt.coverage.clone(),
-            cuts: launch.prompt.cuts.clone(),
-            plan: launch.prompt.plan.clone(),
-        };
-        Ok(self
-            .write("start_run", move |conn| {
-                bb::start_run(conn, &claim, &change, &new, clock::now())
-            })
-            .await?)
-    }
-
-    /// Not even a shim could be started: nothing ran, so nothing has to be kept.
+    /// No shim could be started: nothing ran, so nothing has to be kept.
     async fn never_started(
         &self,
         place: &Place,
@@ -249,7 +245,7 @@ impl Task {
     }
 }
 
-/// Confines a job, as far as this machine can: everything that runs for a project runs so.
+/// Confines a job as far as this machine supports it: everything that runs for a project is confined.
 pub(crate) async fn confine(
     settings: &Settings,
     job: process::Job,
@@ -268,7 +264,7 @@ pub(crate) async fn confine(
     confined.map_err(|why| Interrupt::hold(format!("nothing is run without its sandbox: {why}")))
 }
 
-/// Where the mark of the main checkout waits for the comparison.
+/// File with the fingerprint of the main checkout from before the run.
 pub(crate) fn mark_file(dir: &Path) -> PathBuf {
     dir.join("checkout.json")
 }

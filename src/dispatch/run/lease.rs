@@ -1,4 +1,4 @@
-//! Keeps the lease of an item alive while its work goes on, and notices when the claim is over.
+//! Keeps the lease of an item alive during its work, and notices the end of the claim.
 
 use std::time::Duration;
 
@@ -10,8 +10,9 @@ use crate::dispatch::Dispatch;
 use crate::work::Claim;
 
 impl Dispatch {
-    /// Renews for ever. A claim that is over cancels `fenced`; so does a blackboard that could not be written until
-    /// the lease was nearly over, since somebody else may have the item by then. A person's `stop --now` cancels `halted`.
+    /// Renews until it is dropped. An ended claim cancels `fenced`; so does a blackboard that could not be written
+    /// until the lease had nearly expired, since somebody else may have the item by then. `stop --now` cancels
+    /// `halted`.
     pub(crate) async fn keep_lease(
         &self,
         claim: Claim,
@@ -68,19 +69,19 @@ impl Dispatch {
                 Standing::Ours
             })
         });
-        // A look that failed is no proof that the claim is over; the next renewal will tell.
+        // A failed check does not prove that the claim has ended; the next renewal decides.
         looked.await.unwrap_or(Standing::Ours)
     }
 }
 
-/// How it stands with a claim.
+/// State of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Ours,
-    /// Still ours, but its agent is to be ended.
+    /// Still ours, but its agent has to be ended.
     Halted,
     Over,
 }
 
-/// How soon a cancelled item's agent is ended.
+/// Interval at which a cancelled item is noticed.
 const LOOK: Duration = Duration::from_millis(500);

@@ -1,15 +1,15 @@
-//! Local branches that moved during a run: reported, and put back where the run itself moved them.
+//! Local branches that moved during a run: reported, and restored if the run itself moved them.
 
 use std::path::{Path, PathBuf};
 
 use super::launch::write;
 use crate::dispatch::interrupt::Interrupt;
-use crate::dispatch::worktree::preflight::short;
 use crate::failpoint::crash_point;
 use crate::files::{self, RECORD};
 use crate::git::{FreeBranches, Git, MovedBranch, Place, check_branch_name};
+use crate::text::short_sha;
 
-/// Writes down where the branches are before a run.
+/// Records the heads of branches before a run.
 pub(crate) async fn note_branches(
     git: &Git,
     place: &Place,
@@ -23,9 +23,9 @@ pub(crate) async fn note_branches(
     )
 }
 
-/// Puts back the branches that a run moved, and returns a sentence about each that moved or vanished. A branch that the
-/// run's worktree is still on is put back by the next call, once HEAD is back where it belongs. What is found is written
-/// down before anything is put back, so that a call after a crash reports it too.
+/// Restores the branches that a run moved, and returns a sentence about each that moved or vanished. A branch that the
+/// run's worktree is still on is restored by the next call, once HEAD is back where it belongs. The findings are
+/// recorded before anything is restored, so that a call after a crash reports them too.
 pub(crate) async fn restore_branches(
     git: &Git,
     place: &Place,
@@ -36,7 +36,7 @@ pub(crate) async fn restore_branches(
     };
     let mut all: Vec<MovedBranch> = read(&moved_file(dir)).unwrap_or_default();
     let found = git.moved_branches(place, &before).await?;
-    // Whoever else works in the repository creates branches too.
+    // Others who work in the repository create branches too.
     let found = found
         .into_iter()
         .filter(|moved| moved.before.is_some() || moved.by_run);
@@ -74,7 +74,7 @@ fn sentence(moved: &MovedBranch, is_back: bool) -> String {
     } = moved;
     match (before, after) {
         (Some(before), Some(after)) if *by_run => {
-            let (from, to) = (short(before), short(after));
+            let (from, to) = (short_sha(before), short_sha(after));
             let back = if is_back {
                 format!(" and put back ({to} is kept on refs/remand/wip/branch-{after})")
             } else {
@@ -84,15 +84,15 @@ fn sentence(moved: &MovedBranch, is_back: bool) -> String {
         }
         (Some(before), Some(after)) => format!(
             "the branch {name} moved from {} to {}",
-            short(before),
-            short(after)
+            short_sha(before),
+            short_sha(after)
         ),
-        // A command to type is only offered for a name that a shell takes for one word.
+        // A command is only suggested for a name that a shell reads as one word.
         (Some(before), None) if check_branch_name(name).is_ok() => {
             format!("the branch {name} was deleted (`git branch {name} {before}` brings it back)")
         }
         (Some(before), None) => format!("the branch {name} was deleted; it was at {before}"),
-        (None, Some(after)) => format!("the branch {name} was created at {}", short(after)),
+        (None, Some(after)) => format!("the branch {name} was created at {}", short_sha(after)),
         (None, None) => String::new(),
     }
 }

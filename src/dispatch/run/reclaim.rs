@@ -1,4 +1,4 @@
-//! Before anything is claimed: holds whose time is up, items whose holder died, sources nobody here can run.
+//! Steps before a claim: expired holds, items of dead holders, sources that cannot be run here.
 
 use crate::blackboard::{self as bb, Result};
 use crate::clock;
@@ -6,7 +6,7 @@ use crate::dispatch::Dispatch;
 use crate::process::ProcessId;
 
 impl Dispatch {
-    /// Looks first, and writes only if there is something to write.
+    /// Reads first, and writes only if there is something to write.
     pub(crate) async fn sweep(&self) -> Result<()> {
         let holder = self.holder.clone();
         let (foreign, due, unknown) = self
@@ -50,8 +50,8 @@ impl Dispatch {
     }
 }
 
-/// Only a proof counts: another boot, no such process, or another process under its number. A lease that ran out
-/// while its holder lives is not one, since clocks jump.
+/// True only with proof: another boot, no such process, or another process with its pid. An expired lease of a living
+/// holder is no proof, since clocks jump.
 pub(crate) fn is_dead(holder: &str) -> bool {
     match holder.parse::<ProcessId>() {
         Ok(id) => matches!(id.is_alive(), Ok(false)),

@@ -1,5 +1,5 @@
-//! Runs that were cut and that nobody goes on with: their item was cancelled, approved away or failed, and then the
-//! program died. They are cleaned up as soon as somebody looks, never over what a person did in the worktree since.
+//! Interrupted runs that nobody continues: their item was cancelled, approved or failed, and then the program died.
+//! They are cleaned up at the next opportunity, never over a person's later work in the worktree.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,31 +14,30 @@ use crate::change::Change;
 use crate::clock;
 use crate::dispatch::Dispatch;
 use crate::dispatch::interrupt::{Interrupt, chain};
-use crate::dispatch::worktree::preflight::{head_at, named, short};
-use crate::event::body;
-use crate::event::{NewEvent, TargetType};
+use crate::dispatch::worktree::preflight::{head_at, named};
+use crate::event::{NewEvent, TargetType, body};
 use crate::git::{Git, Place, RestorePoint};
 use crate::process;
+use crate::text::short_sha;
 use crate::work::Run;
 
-/// How long a shim may take to end everything before it is ended itself.
+/// Time that a shim has to end everything before it is ended itself.
 pub(crate) const SETTLE: Duration = Duration::from_secs(60);
 
-/// What our own git processes in a worktree carry in their environment.
+/// Returns the mark that our git processes in a worktree have in their environment.
 pub(crate) fn git_mark(worktree: &str) -> String {
     format!("git:{worktree}")
 }
 
 impl Dispatch {
-    /// Cleans up after every cut run whose item is over. One that somebody is at work on is left to him.
+    /// Cleans up after every interrupted run whose item has ended. One that another process works on is left to it.
     pub(crate) async fn recover_orphans(&self) -> bb::Result<()> {
         for (run, change) in self.db.read(bb::orphaned_runs).await? {
             let locks = &self.settings.locks_dir;
             let Ok(Some(_lock)) = WorktreeLock::try_take(locks, &change.worktree) else {
                 continue;
             };
-            let id = change.project_id.clone();
-            let project = self.db.read(move |conn| bb::project(conn, &id)).await?;
+            let project = self.db.read_of(&change.project_id, bb::project).await?;
             if let Err(stop) = self.recover(&project, &change, &run).await {
                 tracing::error!(run_id = %run.run_id, why = ?stop, "a cut run could not be cleaned up");
             }
@@ -46,7 +45,7 @@ impl Dispatch {
         Ok(())
     }
 
-    /// Ends one cut run. The caller holds the worktree's lock.
+    /// Ends one interrupted run. The caller holds the worktree's lock.
     pub(crate) async fn recover(
         &self,
         project: &Project,
@@ -65,7 +64,7 @@ impl Dispatch {
                     "what {} left is kept on refs/remand/wip/{} ({})",
                     run.run_id,
                     run.run_id,
-                    short(&wip)
+                    short_sha(&wip)
                 );
                 (Some(wip), Some(said))
             }
@@ -77,7 +76,7 @@ impl Dispatch {
                     run.run_id
                 )),
             ),
-            // A worktree that can't be put back must not keep its run open for ever.
+            // A worktree that cannot be restored must not keep its run open for ever.
             Err(Interrupt::Fail(fail)) => (
                 None,
                 Some(format!(
@@ -89,7 +88,7 @@ impl Dispatch {
         };
         let exit = process::read_exit(&dir)?;
         let told = agent::outcome(&dir, exit.as_ref());
-        // What it used was used, though nobody goes on with it.
+        // Its usage counts, though nobody continues it.
         let cost_micros = self.cost_of(run, &told).await?;
         let end = RunEnd {
             wip: wip.clone(),
@@ -141,7 +140,7 @@ async fn clean_up(
     git.put_back_config(&place, &swap_record(Path::new(&run.dir)))
         .await?;
     let now = git.look(&place).await?;
-    // An agent that died on a branch of a worktree that is ours alone is put back; a person's branch is left alone.
+    // If an agent died on a branch of a managed worktree, that is restored; a person's branch is left alone.
     if !change.detached && now.branch.as_deref() != Some(change.branch.as_str()) {
         let found = now.branch.as_deref().unwrap_or("a detached HEAD");
         return Ok(Cleaned::LeftAlone(format!(
@@ -161,8 +160,8 @@ async fn clean_up(
     Ok(Cleaned::PutBack { wip })
 }
 
-/// Commits on the branch that a run can't have made, since it had ended before: a person's. None is known when nobody
-/// can say when the run ended.
+/// Commits on the branch that a run cannot have made, since it had ended before: a person's. Empty if the end of the
+/// run is unknown.
 pub(crate) async fn commits_since(
     git: &Git,
     place: &Place,
@@ -178,5 +177,8 @@ pub(crate) async fn commits_since(
     let commits = git
         .committed_since(place, &run.head_before, &head, ended + 1)
         .await?;
-    Ok(commits.iter().map(|sha| short(sha)).collect())
+    Ok(commits
+        .iter()
+        .map(|sha| short_sha(sha).to_owned())
+        .collect())
 }

@@ -1,5 +1,5 @@
-//! The items that are being worked on here. When the work on one is over, its claim is looked at once more: work that
-//! panicked, or whose end could not be written, would else keep its item claimed by a process that lives, for ever.
+//! Items that are running here. When the work on one has ended, its claim is checked once more: work that panicked, or
+//! whose end could not be written, would otherwise keep its item claimed by a living process for ever.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -16,7 +16,7 @@ use crate::work::Claim;
 pub(crate) struct Slots {
     running: JoinSet<()>,
     claims: HashMap<Id, Claim>,
-    /// Their work is over; whether that is on the blackboard is not known yet.
+    /// Their work has ended; the blackboard may not have recorded that yet.
     over: Vec<Claim>,
 }
 
@@ -30,7 +30,7 @@ impl Slots {
         self.claims.insert(id, claim);
     }
 
-    /// Waits until the work on an item is over; nothing when none is running. Can be dropped and called again.
+    /// Waits until the work on an item has ended; returns none if none is running. Cancel-safe.
     pub(crate) async fn ended(&mut self) -> Option<()> {
         let id = match self.running.join_next_with_id().await? {
             Ok((id, ())) => id,
@@ -45,8 +45,8 @@ impl Slots {
 }
 
 impl Dispatch {
-    /// Gives back the items whose work is over and which are still claimed; not at once, since what was in the way may
-    /// still be there.
+    /// Returns the items whose work has ended and which are still claimed; not immediately, since the cause may still
+    /// be there.
     pub(crate) async fn give_back_unwritten(self: &Arc<Self>, slots: &mut Slots) {
         for claim in std::mem::take(&mut slots.over) {
             if !self.still_ours(&claim).await {

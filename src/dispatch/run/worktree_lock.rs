@@ -1,6 +1,6 @@
-//! One run at a time in a worktree, whoever runs it: a file lock, which the kernel takes back from the dead. The
-//! blackboard's index says the same of claims; this also keeps the clean-up after a cancelled claim apart from the
-//! next one.
+//! One run at a time per worktree, in any process: a file lock, which the kernel releases when its holder dies. The
+//! blackboard's index ensures the same for claims; this lock also separates the clean-up after a cancelled claim from
+//! the next one.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -12,12 +12,12 @@ use rustix::fs::{FlockOperation, flock};
 
 /// Held until it is dropped.
 pub(crate) struct WorktreeLock {
-    /// Closing it gives the lock back.
+    /// Closing it releases the lock.
     _file: File,
 }
 
 impl WorktreeLock {
-    /// The lock, if nobody holds it.
+    /// Takes the lock if it is free.
     pub(crate) fn try_take(locks_dir: &Path, worktree: &str) -> io::Result<Option<Self>> {
         let file = open(locks_dir, worktree)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -27,7 +27,7 @@ impl WorktreeLock {
         }
     }
 
-    /// Waits for the lock, looking again every few milliseconds: whoever holds it is ending.
+    /// Waits for the lock, polling every few milliseconds: its holder is about to end.
     pub(crate) async fn take(locks_dir: &Path, worktree: &str) -> io::Result<Self> {
         let file = open(locks_dir, worktree)?;
         loop {
@@ -54,9 +54,10 @@ fn open(locks_dir: &Path, worktree: &str) -> io::Result<File> {
         .open(locks_dir.join(file_name(worktree)))
 }
 
-/// A name that is as long as a name may be and different for different paths: what is not plain is written in hex.
+/// A name of limited length that differs for different paths: special characters are written in hex.
 fn file_name(worktree: &str) -> String {
-    // FNV-1a: only has to be stable and spread; two worktrees under one lock would merely wait for each other.
+    // FNV-1a: only has to be stable and well distributed; two worktrees with the same lock would merely wait for each
+    // other.
     let hash = worktree
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -1,5 +1,5 @@
-//! Worktrees of remand's own that an earlier version left on a branch: they are detached, so that people can check the branch
-//! out. One with work in it, or with a run under way, is left as it is.
+//! Managed worktrees that an earlier version left on a branch: they are detached, so that people can check the branch
+//! out. One with uncommitted work, or with an active run, is left as it is.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::git::{Git, Place};
 use crate::process;
 
 impl Dispatch {
-    /// Detaches all that can be. Asked when the program starts: no worktree is made on a branch any more.
+    /// Detaches all such worktrees. Runs when the program starts: no worktree is created on a branch any more.
     pub(crate) async fn detach_worktrees(&self) -> bb::Result<()> {
         for change in self.db.read(bb::attached_changes).await? {
             if let Err(stop) = self.detach_worktree(change).await {
@@ -25,8 +25,7 @@ impl Dispatch {
     }
 
     async fn detach_worktree(&self, change: Change) -> Result<(), Interrupt> {
-        let id = change.project_id.clone();
-        let project = self.db.read(move |conn| bb::project(conn, &id)).await?;
+        let project = self.db.read_of(&change.project_id, bb::project).await?;
         let Ok(place) = Place::find(Path::new(&project.common_dir), Path::new(&change.worktree))
         else {
             return Ok(());
@@ -42,7 +41,7 @@ impl Dispatch {
         let is_idle =
             now.operation.is_none() && !now.index_lock && now.head.is_some() && place.is_linked();
         let is_on_branch = now.branch.as_deref() == Some(change.branch.as_str());
-        // Detached, and not written down: cut in between.
+        // Detached but not recorded: interrupted in between.
         let is_cut = change.state.is_over() && now.branch.is_none();
         if !is_idle || !(is_on_branch || is_cut) || !git.status(&place).await?.is_clean() {
             return Ok(());
@@ -51,8 +50,8 @@ impl Dispatch {
             detached: true,
             ..change.clone()
         };
-        // Nobody looks at the worktree of one that is over after this. Of another one it is written down first: whoever
-        // claims it from here on knows where its HEAD belongs, and detaches it if that was cut.
+        // After this, nobody looks at the worktree of an ended change. For other changes it is recorded first: the next
+        // claim knows where HEAD belongs, and detaches it if this was interrupted.
         if change.state.is_over() {
             git.detach(&place, head_at(&target)).await?;
         }

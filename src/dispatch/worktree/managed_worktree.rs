@@ -1,5 +1,5 @@
-//! Worktrees of remand's own: made when they are not there, and set up before anything runs in them. A user's own worktree
-//! is never made and never set up.
+//! Managed worktrees: created when they are missing, and set up before anything runs in them. A user's own worktree is
+//! never created or set up.
 
 use crate::blackboard as bb;
 use crate::clock;
@@ -7,20 +7,19 @@ use crate::dispatch::gates::setup::{SetUp, SetUpPlace};
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::task::Task;
-use crate::event::body;
-use crate::event::{EventType, NewEvent};
+use crate::event::{EventType, NewEvent, body};
 use crate::failpoint::crash_point;
 use crate::fingerprint::fingerprint;
 use crate::git::{Made, Place, RestorePoint, Worktree};
 
-/// In the place of what a set-up was done for, from when it begins.
+/// Stored instead of the set-up key while a set-up is running.
 const BEGUN: &str = "begun";
 
-/// In the same place, from when the worktree is made until that is recorded.
+/// Stored there as well, from the creation of the worktree until that is recorded.
 const MAKING: &str = "making";
 
 impl Task {
-    /// The worktree as the next run has to find it: there, as the remote has it, set up.
+    /// Prepares the worktree for the next run: existing, at the remote's head, set up.
     pub(crate) async fn ready_worktree(&self) -> Result<Worktree, Interrupt> {
         self.look_at_pull().await?;
         self.writable()?;
@@ -32,14 +31,14 @@ impl Task {
             self.end_cut_setup(&place).await?;
         }
         let worktree = self.look().await?;
-        // That of an earlier change of the same pull request has a ref of another name.
+        // The ref of an earlier change of the same pull request has another name.
         self.git.keep_head(&worktree.place, self.head_at()).await?;
         let worktree = self.sync(worktree).await?;
         self.set_up(&worktree.place).await?;
         Ok(worktree)
     }
 
-    /// Makes the worktree if it is one of ours and is not there, or not whole.
+    /// Creates a managed worktree if it is missing or incomplete.
     async fn make_own_worktree(&self) -> Result<(), Interrupt> {
         if !self.change.own_worktree {
             return Ok(());
@@ -62,7 +61,7 @@ impl Task {
             make_folder(folder)?;
         }
         let id = self.change.change_id.clone();
-        // Whatever was set up before went with the folder.
+        // Earlier set-up results were removed with the directory.
         self.write("worktree_making", move |conn| {
             bb::set_up_for(conn, &id, MAKING)
         })
@@ -75,7 +74,7 @@ impl Task {
         self.worktree_is_made().await
     }
 
-    /// Appends the event for a worktree whose making was begun, by us or by a process that died since.
+    /// Appends the event for a worktree that this process, or one that died since, has created.
     async fn worktree_is_made(&self) -> Result<(), Interrupt> {
         if self.change_now().await?.setup_done.as_deref() != Some(MAKING) {
             return Ok(());
@@ -107,7 +106,7 @@ impl Task {
         Ok(())
     }
 
-    /// Runs the project's set-up in a worktree of ours, if it has not been run for these lock files.
+    /// Runs the project's set-up in a managed worktree, if it has not been run for these lock files.
     pub(crate) async fn set_up(&self, place: &Place) -> Result<(), Interrupt> {
         if !self.change.own_worktree || self.rules.setup.is_empty() {
             return Ok(());
@@ -151,15 +150,15 @@ impl Task {
         format!("setup-{}", self.change.change_id)
     }
 
-    /// Takes away what a set-up that failed or was cut left in a worktree of ours, and keeps it: it is nobody's work, and
-    /// nothing else can run there before the set-up has.
+    /// Removes files that a failed or interrupted set-up left in a managed worktree, and keeps them aside: they are
+    /// nobody's work, and nothing else can run there before the set-up has.
     pub(crate) async fn end_cut_setup(&self, place: &Place) -> Result<(), Interrupt> {
         if !self.change.own_worktree
             || self.change_now().await?.setup_done.as_deref() != Some(BEGUN)
         {
             return Ok(());
         }
-        // What a killed daemon left of it must not write on.
+        // Processes that a killed daemon left must not continue to write.
         self.bench().job_folder(&self.setup_name()).await?;
         let now = self.git.look(place).await?;
         if let Some(head) = now
@@ -181,7 +180,8 @@ impl Task {
         Ok(())
     }
 
-    /// The command and the committed files that it depends on: what it leaves there itself, ignored, is none of them.
+    /// Key of a set-up: the command and the committed files that it depends on. Ignored files that it creates do not
+    /// count.
     async fn setup_key(&self, place: &Place) -> Result<String, Interrupt> {
         let files = self
             .git

@@ -1,4 +1,4 @@
-//! The worktree of a change before a run: made, looked at, detached.
+//! The worktree of a change before a run: created, checked, detached.
 
 pub(super) mod detach;
 pub(super) mod managed_worktree;

@@ -1,5 +1,5 @@
-//! The look before a run: is everything as the blackboard says? What is not is told in words that a person can act
-//! on; a look that failed is never proof.
+//! Checks before a run: is everything as recorded on the blackboard? A mismatch is reported with a step that a person
+//! can take; a failed check never proves anything.
 
 use std::path::{Path, PathBuf};
 
@@ -7,19 +7,22 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use crate::blackboard as bb;
-use crate::change::{Change, HoldKind, dollars};
+use crate::change::{Change, HoldKind};
 use crate::clock;
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::settings::DayBound;
 use crate::dispatch::task::Task;
-use crate::git::{GitError, HeadAt, Worktree};
+use crate::git::{GitError, HeadAt, RestorePoint, Worktree};
 use crate::proposal::{Decision, Escalation, decision};
+use crate::text::{dollars, short_sha};
+use crate::work::Run;
 
-/// How many paths are named before "and N more".
+/// Maximum number of paths listed before "and N more".
 const NAMED: usize = 5;
 
 impl Task {
-    /// The worktree: there, inside a root, of this project, on the branch, nothing unfinished, clean.
+    /// Checks the worktree: it exists, inside a root, belongs to this project, is on the branch, has no unfinished
+    /// operation, and is clean.
     pub(crate) async fn look(&self) -> Result<Worktree, Interrupt> {
         self.go_on()?;
         let change = self.change_now().await?;
@@ -76,7 +79,7 @@ impl Task {
         }
         let worktree = self.detached_again(worktree).await?;
         let is_own_branch = worktree.branch.as_deref() == Some(self.change.branch.as_str());
-        // Attached although it should not be: then there is work in it, which is reported below.
+        // On a branch although it should be detached: then it has uncommitted work, which is reported below.
         if !(self.head_at().fits(worktree.branch.as_deref())
             || self.change.detached && is_own_branch)
         {
@@ -125,8 +128,8 @@ impl Task {
         Ok(worktree)
     }
 
-    /// What may still be spent today, on this project and on all; none: there is no bound. A day that is used up is waited
-    /// for.
+    /// Returns the amount that may still be spent today, on this project and in total; none if there is no limit. If it
+    /// is used up, the item is held until tomorrow.
     pub(crate) async fn day_left(&self) -> Result<Option<i64>, Interrupt> {
         let DayBound { most_micros, zone } = self.dispatch.settings.day;
         let today = clock::day(clock::now(), zone);
@@ -172,13 +175,22 @@ impl Task {
         Ok(left)
     }
 
-    /// Where HEAD of the worktree belongs.
+    /// Returns the branch or detached state that HEAD of the worktree belongs to.
     pub(crate) fn head_at(&self) -> HeadAt<'_> {
         head_at(&self.change)
     }
 
-    /// A worktree of ours that is on the branch of its change although it should be on none: it is detached, unless there
-    /// is work in it.
+    /// Returns the state to restore the worktree to; changes found there are kept under the run's name.
+    pub(crate) fn restore_point<'a>(&'a self, head: &'a str, run: &'a Run) -> RestorePoint<'a> {
+        RestorePoint {
+            head_at: self.head_at(),
+            head_before: head,
+            run: run.run_id.as_str(),
+        }
+    }
+
+    /// Detaches a managed worktree that is on its change's branch although it should be detached, unless it has
+    /// uncommitted work.
     async fn detached_again(&self, worktree: Worktree) -> Result<Worktree, Interrupt> {
         if !self.change.detached || worktree.branch.as_deref() != Some(self.change.branch.as_str())
         {
@@ -191,8 +203,8 @@ impl Task {
         Ok(self.git.look(&worktree.place).await?)
     }
 
-    /// Refuses a repository that can't be written before an agent is paid for work that could not be kept. A service may
-    /// see it read-only or, in a home, not at all.
+    /// Refuses a repository that cannot be written before an agent is paid for work that could not be kept. A service
+    /// may see it read-only or, in a home directory, not at all.
     pub(crate) fn writable(&self) -> Result<(), Interrupt> {
         let (repository, worktree) = (Path::new(&self.project.common_dir), self.worktree());
         let remedy = &self.dispatch.settings.write_remedy;
@@ -204,18 +216,18 @@ impl Task {
         };
         access(repository, Access::WRITE_OK | Access::EXEC_OK)
             .map_err(|error| denied(repository, error))?;
-        // Anything else in its place is reported by the look that follows.
+        // Anything else at its path is reported by the following check.
         if !worktree.is_dir() {
             return Ok(());
         }
         match access(worktree, Access::WRITE_OK | Access::EXEC_OK) {
-            // One that is gone is judged with what the repository knows of it.
+            // A missing one is judged with the repository's list of worktrees.
             Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
             Err(error) => Err(denied(worktree, error)),
         }
     }
 
-    /// The branch was deleted under the worktree. Everything in it looks new then: to commit that would be wrong.
+    /// The branch was deleted under the worktree. Every file looks new then, and must not be committed.
     pub(crate) fn no_branch(&self) -> Interrupt {
         let branch = &self.change.branch;
         Interrupt::fail(
@@ -229,7 +241,8 @@ impl Task {
         )
     }
 
-    /// What to type when the worktree is gone. The repository still has it in its list, hence `--force`.
+    /// Returns the command that restores a missing worktree. It needs `--force`, since the repository still lists the
+    /// worktree.
     pub(crate) fn bring_back(&self) -> String {
         let (repository, path) = (Path::new(&self.project.path), self.worktree());
         let first = if path.symlink_metadata().is_ok() {
@@ -245,11 +258,10 @@ impl Task {
         )
     }
 
-    /// The change as it stands now: a run inside this item may have spent its budget since the claim, and a person
-    /// may have paused it.
+    /// The current change: a run of this item may have used up its budget since the claim, and a person may have paused
+    /// it.
     pub(crate) async fn change_now(&self) -> Result<Change, Interrupt> {
-        let id = self.change.change_id.clone();
-        Ok(self.read(move |conn| bb::change(conn, &id)).await?)
+        Ok(self.read_of(&self.change.change_id, bb::change).await?)
     }
 
     fn inside_a_root(&self, worktree: &Worktree) -> Result<(), Interrupt> {
@@ -278,8 +290,8 @@ impl Task {
         ))
     }
 
-    /// The head that the branch is at, taken into the blackboard if somebody moved it. Commits on top of what we
-    /// know are somebody's work and go into the loop; a rewritten branch is for a person.
+    /// Returns the head of the branch, and records it if somebody moved it. Commits on top of the known head are
+    /// somebody's work and enter the loop; a rewritten branch needs a person.
     pub(crate) async fn head_as_known(&self, worktree: &Worktree) -> Result<String, Interrupt> {
         let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
         let expected = self.change_now().await?.head;
@@ -296,8 +308,8 @@ impl Task {
                 format!(
                     "the branch {} was rewritten: {} does not contain {}",
                     self.change.branch,
-                    short(&head),
-                    short(&expected)
+                    short_sha(&head),
+                    short_sha(&expected)
                 ),
                 decision!(
                     "look at it in {worktree}, then {submit}",
@@ -314,7 +326,7 @@ impl Task {
         Ok(head)
     }
 
-    /// Where the branch left the base: reviews and fixes are about all that came since.
+    /// Returns the merge base of the branch: reviews and fixes cover everything since.
     pub(crate) async fn base_of(
         &self,
         worktree: &Worktree,
@@ -338,7 +350,8 @@ impl Task {
         })
     }
 
-    /// A pull request goes into the branch on the remote: the one here may be old, not there, or an agent's.
+    /// The base of a pull request is the branch on the remote: the local one may be old, missing, or changed by an
+    /// agent.
     async fn base_head(&self, worktree: &Worktree) -> Result<Option<String>, Interrupt> {
         let base = &self.change.base;
         if !self.change.has_pr() {
@@ -356,7 +369,7 @@ impl Task {
     }
 }
 
-/// Where HEAD of a change's worktree belongs.
+/// Returns the branch or detached state that HEAD of a change's worktree belongs to.
 pub(crate) fn head_at(change: &Change) -> HeadAt<'_> {
     if change.detached {
         HeadAt::Detached(change.change_id.as_str())
@@ -365,7 +378,7 @@ pub(crate) fn head_at(change: &Change) -> HeadAt<'_> {
     }
 }
 
-/// Absolute budgets, looked at before each spend.
+/// Checks the total budgets before each expense.
 pub(crate) fn budget_left(change: &Change) -> Result<(), Interrupt> {
     let Some(spent) = change.budget.spent() else {
         return Ok(());
@@ -382,7 +395,7 @@ pub(crate) fn budget_left(change: &Change) -> Result<(), Interrupt> {
     Err(escalation.at_bound(spent).into())
 }
 
-/// Where worktrees may be: as configured, else the folder that holds the main checkout.
+/// Returns the directories that may contain worktrees: the configured ones, else the parent of the main checkout.
 pub(crate) fn allowed_roots(configured: &[PathBuf], checkout: &Path) -> Vec<PathBuf> {
     let roots: Vec<PathBuf> = if configured.is_empty() {
         vec![checkout.parent().unwrap_or(checkout).to_owned()]
@@ -395,7 +408,7 @@ pub(crate) fn allowed_roots(configured: &[PathBuf], checkout: &Path) -> Vec<Path
         .collect()
 }
 
-/// What is where the worktree's folder was.
+/// Describes a missing worktree, and what is at its path instead.
 pub(crate) fn gone(path: &Path) -> String {
     let instead = path.symlink_metadata().ok().map(|meta| {
         if meta.is_symlink() {
@@ -410,7 +423,7 @@ pub(crate) fn gone(path: &Path) -> String {
     format!("the worktree {} is gone{instead}", path.display())
 }
 
-/// A path as it can be pasted into a shell.
+/// A path that can be pasted into a shell.
 fn typed(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
@@ -432,8 +445,4 @@ pub(crate) fn named(paths: &[String]) -> String {
         text.push_str(&format!(" and {} more", paths.len() - NAMED));
     }
     text
-}
-
-pub(crate) fn short(sha: &str) -> String {
-    sha.chars().take(10).collect()
 }

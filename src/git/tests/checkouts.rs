@@ -1,4 +1,4 @@
-//! A checkout for gates is exactly its commit, whatever stood there before.
+//! A checkout for gates contains exactly its commit, whatever was there before.
 
 use super::*;
 use crate::git::{Checkout, GateView, Kept, Product};
@@ -8,7 +8,7 @@ impl Bed {
         Checkout::new(&self.root.join("gates"), &self.repo.join(".git"))
     }
 
-    /// A line of shell in the folder of the checkout.
+    /// Runs a line of shell in the directory of the checkout.
     async fn sh(&self, line: &str) {
         let short_call = Short {
             program: "sh".into(),
@@ -116,7 +116,7 @@ async fn whatever_stands_there_is_made_exactly_the_commit() {
             .unwrap();
         bed.is_exact(&bed.start, bend).await;
     }
-    // And another commit in its place, with folders for files and files for folders.
+    // Another commit in its place, with directories for files and files for directories.
     fs::remove_dir_all(bed.wt("d")).unwrap();
     fs::remove_file(bed.wt("a")).unwrap();
     bed.write("a/b", "in a folder\n");

@@ -1,4 +1,4 @@
-//! Committing what is left, and the mark of the main checkout.
+//! Committing leftovers, and the fingerprint of the main checkout.
 
 use std::fs;
 use std::path::Path;

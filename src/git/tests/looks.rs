@@ -1,4 +1,4 @@
-//! Looks: repositories, worktrees, status, history, diff, and what a look that fails says.
+//! Inspection: repositories, worktrees, status, history, diff, and errors when it fails.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Real git in a folder of its own: a repository with a commit on `main`, and a worktree on `fix/a`.
+//! Real git in a temporary directory: a repository with a commit on `main`, and a worktree on
+//! `fix/a`.
 
 mod checkouts;
 mod commits;
@@ -27,7 +28,7 @@ struct Bed {
     git: Git,
     repo: PathBuf,
     place: Place,
-    /// The commit that the worktree begins at.
+    /// Commit at which the worktree starts.
     start: String,
 }
 
@@ -80,7 +81,7 @@ impl Bed {
         bed
     }
 
-    /// Git as an agent calls it: with discovery, hooks and all.
+    /// Runs git as an agent does: with discovery, hooks and everything.
     async fn try_raw<const N: usize>(&self, cwd: &Path, args: [&str; N]) -> (Option<i32>, String) {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         let limit = Duration::from_secs(60);
@@ -109,12 +110,12 @@ impl Bed {
     }
 
     async fn raw<const N: usize>(&self, cwd: &Path, args: [&str; N]) -> String {
-        let (status, said) = self.try_raw(cwd, args).await;
-        assert_eq!(status, Some(0), "git {args:?}: {said}");
-        said
+        let (status, output) = self.try_raw(cwd, args).await;
+        assert_eq!(status, Some(0), "git {args:?}: {output}");
+        output
     }
 
-    /// What git says in the worktree.
+    /// Returns git's output in the worktree.
     async fn said<const N: usize>(&self, args: [&str; N]) -> String {
         self.raw(&self.place.path, args).await
     }
@@ -154,7 +155,7 @@ impl Bed {
     }
 }
 
-/// PATH is the real one, so that the tests run with whichever git comes first on it.
+/// Uses the real PATH, so that the tests run with whichever git comes first on it.
 #[expect(
     clippy::disallowed_methods,
     reason = "a test takes git from the PATH that it is run with"

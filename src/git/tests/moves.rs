@@ -1,5 +1,5 @@
-//! Worktrees that are brought to where the remote is: commits that come in, moves forward, replays, new worktrees; and
-//! each of them cut at every call that changes something.
+//! Moving worktrees to the remote's head: imported commits, fast-forwards, replays and new
+//! worktrees, each interrupted at every call that changes something.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use super::{Bed, for_tests, script, write};
 use crate::git::{Git, GitError, Made, Place, Rebase, Rebased};
 
 impl Bed {
-    /// A bare clone of the repository, with a commit in it that the repository has not: its path, and the commit.
+    /// Creates a bare clone with a commit that the repository does not have; returns its path and
+    /// the commit.
     async fn elsewhere(&self, path: &str, text: &str) -> (PathBuf, String) {
         let (bare, other) = (self.root.join("bare.git"), self.root.join("other"));
         if !bare.exists() {
@@ -52,7 +53,8 @@ impl Bed {
         );
     }
 
-    /// A git that is killed after the call number `at` of those that change something, and from then on starts no more.
+    /// Creates a git that is killed after the writing call number `at`, and starts no more after
+    /// that.
     fn mortal(&self, at: usize) -> Git {
         let bin = self.root.join(format!("bin{at}"));
         let real = which::which_in("git", Some(&self.env["PATH"]), "/").unwrap();
@@ -245,7 +247,7 @@ async fn a_clean_worktree_moves_forward() {
 async fn work_in_the_worktree_is_not_moved_over() {
     let bed = Bed::new().await;
     let to = bed.brought("secrets.log", "theirs\n").await;
-    // Ignored here, and added there.
+    // Ignored here and added there.
     bed.write("secrets.log", "mine\n");
     let refused = bed.git.forward(&bed.place, "fix/a", &bed.start, &to).await;
     assert!(
@@ -318,7 +320,8 @@ async fn a_lock_that_a_killed_git_left_on_a_ref_of_ours_is_not_there_for_ever() 
     bed.git.bring_in(&bed.place, &bare, &sha).await.unwrap();
 }
 
-/// It would stop every git in the repository, the user's too, until somebody removes it by hand.
+/// The lock would block every git in the repository, the user's too, until someone removes it by
+/// hand.
 #[tokio::test]
 async fn a_lock_that_a_killed_git_left_on_the_packed_refs_is_not_there_for_ever() {
     let bed = Bed::new().await;
@@ -364,7 +367,7 @@ async fn a_move_forward_that_was_cut_leaves_a_worktree_that_can_be_looked_at() {
     }
 }
 
-/// A mark that a crash left standing takes nothing from a person.
+/// A marker left by a crash does not discard a person's changes.
 #[tokio::test]
 async fn a_move_forward_that_was_whole_takes_nothing_from_who_came_later() {
     let bed = Bed::new().await;
@@ -480,7 +483,7 @@ async fn a_conflict_changes_nothing() {
         assert_eq!(done, Rebased::Conflict(vec!["a".to_owned()]));
         bed.is_clean_at(&head).await;
     }
-    // As a git that was killed in the middle leaves it.
+    // The state that a git leaves when killed in the middle.
     bed.git.begin_moving(&bed.place, &head).await.unwrap();
     bed.try_raw(
         &bed.place.path,
@@ -551,7 +554,7 @@ async fn a_replay_that_is_cut_at_any_call_can_be_said_again() {
     }
 }
 
-/// It was replayed, the program died before that was written down, and the remote moved once more.
+/// It was replayed, the program died before that was recorded, and the remote moved again.
 #[tokio::test]
 async fn what_was_replayed_onto_an_earlier_head_is_replayed_again() {
     let bed = Bed::new().await;
@@ -587,7 +590,7 @@ async fn what_was_replayed_onto_an_earlier_head_is_replayed_again() {
             .await
             .unwrap()
     );
-    // What is none of its own results is not touched.
+    // A commit that is not one of its own results is not touched.
     let other = bed.commit("other", "a person's\n").await;
     let refused = bed
         .git

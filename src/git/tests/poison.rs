@@ -1,10 +1,10 @@
-//! What an agent plants in the shared git dir is not run by any db of this room.
+//! Nothing that an agent plants in the shared git dir is run by any call of this module.
 
 use std::fs;
 
 use super::{Bed, script};
 
-/// Every hook that git 2.47 knows.
+/// All hooks known to git 2.47.
 const HOOKS: &[&str] = &[
     "applypatch-msg",
     "pre-applypatch",

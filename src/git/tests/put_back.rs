@@ -1,4 +1,4 @@
-//! Keeping and undoing what a run left, in every state that an agent can leave a worktree in.
+//! Saving and reverting what a run left, in every state in which an agent can leave a worktree.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -31,7 +31,7 @@ async fn kept(bed: &Bed, path: &str) -> String {
         .await
 }
 
-/// Every file and symlink below a folder but `.git`, byte for byte.
+/// Returns every file and symlink below a directory except `.git`, byte for byte.
 fn bytes_of(root: &Path) -> BTreeMap<Vec<u8>, (u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
@@ -499,7 +499,7 @@ async fn the_main_checkout_can_be_the_worktree() {
 #[tokio::test]
 async fn forty_random_worktrees_are_kept_whole() {
     let bed = Bed::new().await;
-    // A small generator: what matters is variety that can be repeated.
+    // A small generator: the point is repeatable variety.
     let mut seed = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = |below: u64| {
         seed ^= seed << 13;

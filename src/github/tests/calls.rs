@@ -1,4 +1,4 @@
-//! What a call carries, and programs that do not behave.
+//! Tests for the contents of a call, and for misbehaving programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -165,7 +165,7 @@ async fn reviewers_and_dismissals() {
     );
 }
 
-/// gh follows a 301 of a renamed repository with a GET.
+/// gh follows the 301 of a renamed repository with a GET.
 #[tokio::test]
 async fn a_write_that_was_answered_like_a_read_is_not_done() {
     let bed = Bed::new();

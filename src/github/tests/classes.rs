@@ -1,4 +1,4 @@
-//! The table: which end of a call is which kind of trouble.
+//! Table of the error class for each result of a call.
 
 use super::super::GithubError;
 use super::super::call::CAP;
@@ -59,7 +59,7 @@ fn recorded_answers() {
         ("pull", 0, "new"),
         ("pulls", 0, "new"),
         ("posted", 0, "new"),
-        // gh leaves with 1 when nothing has changed.
+        // gh exits with 1 if nothing has changed.
         ("not_modified", 1, "unchanged"),
         ("bad_credentials", 1, "auth"),
         ("single_sign_on", 1, "auth"),

@@ -1,4 +1,5 @@
-//! Every recorded answer, cut at every byte: an error or the same value, never a panic and never a part for the whole.
+//! Every recorded response, truncated at every byte, gives an error or the same value, never a
+//! panic and never a partial value.
 
 use std::fmt::Debug;
 
@@ -42,7 +43,7 @@ fn cut_everywhere<J: DeserializeOwned, V: PartialEq + Debug>(
         let mut damaged = whole.clone();
         damaged[end] = 0xff;
         drop(read(&damaged));
-        // gh itself prints a page and then the error of the next one, when it is left to page.
+        // When gh does the paging, it prints a page followed by the error of the next one.
         let glued = [&whole[..end], &whole[..]].concat();
         for bytes in [&whole[..end], &glued] {
             if let Ok(found) = read(bytes) {

@@ -1,4 +1,4 @@
-//! A script in the place of gh that refuses every argument which it does not know and answers from files.
+//! A script in place of gh that refuses all unknown arguments and responds from files.
 
 mod calls;
 mod classes;
@@ -16,8 +16,9 @@ use tempfile::TempDir;
 use super::Github;
 use crate::pull_request::{Author, AuthorKind};
 
-/// Answers `<path>.out`, `<path>.err` and `<path>.exit`, or runs `<path>.sh`; "not modified" when the etag that it gets is
-/// the one in the answer. `asked` has a line for each call, `body` what came on stdin last.
+/// Responds with `<path>.out`, `<path>.err` and `<path>.exit`, or runs `<path>.sh`; with "not
+/// modified" if the given ETag is the one in the response. `asked` has a line for each call, `body`
+/// the last input on stdin.
 const SCRIPT: &str = r#"
 refuse() { echo "unknown argument: $1" >&2; exit 99; }
 [ "$1" = leading ] || refuse "$1"
@@ -98,7 +99,7 @@ impl Bed {
         ))
     }
 
-    /// 200, with this etag and a JSON body.
+    /// Prepares a 200 response with this ETag and a JSON body.
     fn answer(&self, path: &str, etag: &str, body: &str) {
         let out = format!("HTTP/2.0 200 OK\nEtag: {etag}\r\n\r\n{body}");
         fs::write(self.file(path, "out"), out).unwrap();
@@ -114,7 +115,7 @@ impl Bed {
         fs::write(self.file(path, "sh"), script).unwrap();
     }
 
-    /// What was asked since the last look.
+    /// Returns the requests since the last call.
     fn asked(&self) -> Vec<String> {
         let file = self.dir.path().join("asked");
         let lines = fs::read_to_string(&file)
@@ -139,7 +140,7 @@ fn ann() -> Author {
     }
 }
 
-/// What real versions of gh (2.23, 2.46 and 2.102, to the byte the same) printed.
+/// Output recorded from real versions of gh (2.23, 2.46 and 2.102, byte for byte the same).
 fn recorded(name: &str) -> Vec<u8> {
     fs::read(format!(
         "{}/src/github/tests/recorded/{name}.http",

@@ -1,4 +1,4 @@
-//! Recorded JSON, and JSON that GitHub would not send.
+//! Tests with recorded JSON, and with JSON that GitHub would not send.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::pull_request::{Author, AuthorKind, Permission, PullState, ReviewState
 
 const PULL: &str = "repos/acme/rocket/pulls/7";
 
-/// The body of a recorded answer, with one thing changed.
+/// Returns the body of a recorded response with one change.
 fn changed(name: &str, change: impl FnOnce(&mut Value)) -> String {
     let recorded = recorded(name);
     let text = String::from_utf8(recorded).unwrap();

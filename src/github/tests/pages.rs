@@ -1,4 +1,4 @@
-//! Lists of many pages, and pages that did not change.
+//! Tests for lists of many pages, and for unchanged pages.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ fn path(page: usize) -> String {
     format!("{COMMENTS}{page}")
 }
 
-/// 300 comments on four pages, the last of them empty: GitHub gives no Link header on a list that ends with a full page.
+/// Prepares 300 comments on four pages, the last of them empty: GitHub sends no Link header for a
+/// list that ends with a full page.
 fn three_hundred(bed: &Bed) {
     for page in 1..=4 {
         let ids = (page - 1) * 100..(page * 100).min(300);

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use super::adopt::{Refusal, refusal, standing};
 use super::read::keep_for_their_review;
-use super::trust::{Decision, Known, Written, by_permission, known};
+use super::trust::{Known, Written, by_permission, known};
 use crate::blackboard::{OurPosts, Project};
 use crate::change::ProjectId;
 use crate::clock::Time;
 use crate::pull_request::{
     Author, AuthorKind, Comment, Permission, Pull, PullState, ReviewState, SaidKind, Trust,
+    TrustDecision,
 };
 
 fn author(id: i64, login: &str, kind: AuthorKind) -> Author {
@@ -73,7 +74,7 @@ fn project() -> Project {
     }
 }
 
-/// Whether work may come of it, and whether it is a person's word; none: the forge has to be asked.
+/// Returns the trust and if the author is a person; none if the forge has to be asked.
 fn decided(said: &Comment, ours: &OurPosts, bots: &[i64]) -> Option<(Trust, bool)> {
     decided_among(said, ours, &[], bots)
 }
@@ -86,7 +87,7 @@ fn decided_among(
     bots: &[i64],
 ) -> Option<(Trust, bool)> {
     match known(said, &Written::new(ours.clone(), all), bots) {
-        Known::Decided(Decision {
+        Known::Decided(TrustDecision {
             trust, is_person, ..
         }) => Some((trust, is_person)),
         Known::Ask(_) => None,

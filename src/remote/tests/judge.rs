@@ -1,4 +1,4 @@
-//! What speaks against a push.
+//! Objections to a push.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use crate::project_settings::PushLimits;
 use crate::remote::{Objection, RemoteError, Wrong};
 use crate::secret::Secret;
 
-/// Made up.
+/// Invented.
 const TOKEN: &str = "0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R";
 
 fn rules() -> PushLimits {
@@ -67,7 +67,7 @@ async fn an_ordinary_change_may_be_pushed() {
     );
 }
 
-/// Each of the things that an agent may not commit gives its own objection, and no secret is shown in any.
+/// Everything that an agent may not commit has its own objection, and none of them shows a secret.
 #[tokio::test]
 async fn each_violation_gives_its_objection() {
     let token = format!("token: ghp_{TOKEN}\n");
@@ -151,12 +151,12 @@ async fn each_violation_gives_its_objection() {
         let objections = bed.judged(&rules()).await;
         assert!(!objections.is_empty(), "{expected}: {path}");
         for objection in &objections {
-            let shown = objection.to_string();
+            let text = objection.to_string();
             assert!(
-                shown.contains(expected) && shown.contains(path),
-                "{expected} {path}: {shown}"
+                text.contains(expected) && text.contains(path),
+                "{expected} {path}: {text}"
             );
-            let all = format!("{shown} {objection:?}");
+            let all = format!("{text} {objection:?}");
             assert!(!all.contains(TOKEN) && !all.contains(CANARY), "{all}");
         }
     }
@@ -268,7 +268,7 @@ async fn only_what_is_new_counts() {
     );
 }
 
-/// A secret that a later commit removes is in the history that would be pushed all the same.
+/// A secret that a later commit removes is still in the history that would be pushed.
 #[tokio::test]
 async fn a_secret_that_was_committed_and_removed_is_found() {
     let bed = Bed::new().await;

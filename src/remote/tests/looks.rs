@@ -1,4 +1,4 @@
-//! The clone, looks at the remote, what comes in, and what trouble says.
+//! The clone, reading the remote, imported commits, and error messages.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -399,15 +399,15 @@ async fn the_users_own_configuration_is_honoured_and_asked_nothing() {
 #[tokio::test]
 async fn gh_is_asked_for_the_password_of_an_https_url_after_the_users_own_helpers() {
     let bed = Bed::new().await;
-    let asked = bed.root.join("asked");
+    let calls = bed.root.join("asked");
     script(
         &bed.root.join("own helper"),
-        &format!("echo \"own $*\" >> '{}'", asked.display()),
+        &format!("echo \"own $*\" >> '{}'", calls.display()),
     );
     let answer = "echo username=ada; echo password=\"$GH_TOKEN\"";
     script(
         &bed.root.join("it's gh"),
-        &format!("echo \"gh $*\" >> '{}'\n{answer}", asked.display()),
+        &format!("echo \"gh $*\" >> '{}'\n{answer}", calls.display()),
     );
     let mut config = fs::read_to_string(bed.root.join("gitconfig")).unwrap();
     config.push_str(&format!(
@@ -423,7 +423,7 @@ async fn gh_is_asked_for_the_password_of_an_https_url_after_the_users_own_helper
         ];
     });
     assert_eq!(remote.helper(Way::Ssh), None);
-    // What git does with the setting; a server that speaks TLS is not needed for it.
+    // The effect of the setting in git; a TLS server is not needed for it.
     let setting = remote.helper(Way::Https).unwrap();
     assert!(!setting.contains(CANARY));
     let fill = Short {
@@ -446,7 +446,7 @@ async fn gh_is_asked_for_the_password_of_an_https_url_after_the_users_own_helper
     let output = String::from_utf8(short(&fill).await.unwrap().stdout).unwrap();
     assert!(output.contains(&format!("password={CANARY}")), "{output}");
     assert_eq!(
-        fs::read_to_string(&asked).unwrap(),
+        fs::read_to_string(&calls).unwrap(),
         "own get\ngh --flag auth git-credential get\n"
     );
 }

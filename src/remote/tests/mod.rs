@@ -1,5 +1,6 @@
-//! Real git and real remotes in a folder of their own: `origin.git` has `main` and `fix/a`, a repository has a worktree on
-//! `fix/a`, and the daemon's environment has a canary in it that must not leave.
+//! Real git and real remotes in a temporary directory: `origin.git` has `main` and `fix/a`, a
+//! repository has a worktree on `fix/a`, and the daemon's environment has a canary in it that must
+//! not leak.
 
 mod judge;
 mod looks;
@@ -24,14 +25,14 @@ const CANARY: &str = "canary-of-the-daemon-93c1";
 struct Bed {
     _dir: TempDir,
     root: PathBuf,
-    /// The agent's.
+    /// The agent's environment.
     closed: BTreeMap<String, String>,
-    /// The daemon's.
+    /// The daemon's environment.
     env: BTreeMap<String, String>,
     origin: PathBuf,
     place: Place,
     remote: Remote,
-    /// Where `fix/a` is at the origin.
+    /// Head of `fix/a` at the origin.
     start: String,
 }
 
@@ -88,7 +89,7 @@ impl Bed {
         Remote::new(reach)
     }
 
-    /// The same origin through a script in the place of ssh; `$cmd` is what the other side is to run.
+    /// The same origin through a script in place of ssh; `$cmd` is the command for the other side.
     fn over_ssh(&self, body: &str) -> Remote {
         let ssh = self.root.join("ssh.sh");
         script(&ssh, &format!("for cmd; do :; done\n{body}"));
@@ -132,12 +133,12 @@ impl Bed {
     }
 
     async fn raw<const N: usize>(&self, cwd: &Path, args: [&str; N]) -> String {
-        let (status, said) = self.try_raw(cwd, args).await;
-        assert_eq!(status, Some(0), "git {args:?}: {said}");
-        said
+        let (status, output) = self.try_raw(cwd, args).await;
+        assert_eq!(status, Some(0), "git {args:?}: {output}");
+        output
     }
 
-    /// A commit of the agent's in the worktree.
+    /// Commits as the agent in the worktree.
     async fn work(&self, path: &str, text: &str) -> String {
         write(&self.place.path.join(path), text);
         self.commit().await
@@ -153,7 +154,7 @@ impl Bed {
         self.raw(&self.place.path, ["rev-parse", "HEAD"]).await
     }
 
-    /// The agent's commit, taken, and the push of it.
+    /// Commits as the agent, imports the commit and returns its push.
     async fn taken(&self, path: &str, text: &str) -> Push {
         let to = self.work(path, text).await;
         self.remote.take(&self.place, "fix/a", &to).await.unwrap();
@@ -164,7 +165,7 @@ impl Bed {
         }
     }
 
-    /// A commit of a person's on a branch at the origin, on top of `on`.
+    /// Commits as a person on a branch at the origin, on top of `on`.
     async fn person(&self, on: &str, path: &str, text: &str) -> String {
         let other = self.root.join("person");
         if !other.exists() {
@@ -186,9 +187,9 @@ impl Bed {
         self.raw(&other, ["rev-parse", "HEAD"]).await
     }
 
-    /// Where the origin has the branch.
+    /// Returns the origin's head of the branch.
     async fn at_origin(&self, branch: &str) -> Option<String> {
-        let (status, said) = self
+        let (status, output) = self
             .try_raw(
                 &self.origin,
                 [
@@ -199,7 +200,7 @@ impl Bed {
                 ],
             )
             .await;
-        (status == Some(0)).then_some(said)
+        (status == Some(0)).then_some(output)
     }
 
     fn hook(&self, name: &str, body: &str) {
@@ -224,7 +225,7 @@ fn remote(
     })
 }
 
-/// PATH is the real one, so that the tests run with whichever git comes first on it.
+/// Uses the real PATH, so that the tests run with whichever git comes first on it.
 #[expect(
     clippy::disallowed_methods,
     reason = "a test takes git from the PATH that it is run with"

@@ -1,5 +1,5 @@
-//! What an agent plants in the repository that its worktree shares runs with nothing of the daemon's, and sends nothing
-//! elsewhere.
+//! Files that an agent plants in the shared repository run without anything from the daemon's
+//! environment, and send nothing elsewhere.
 
 use std::fs;
 
@@ -206,12 +206,12 @@ async fn the_secrets_of_the_daemon_are_not_in_the_arguments() {
     });
     let push = bed.taken("a", "two\n").await;
     assert_eq!(remote.push(&push).await.unwrap(), Pushed::Done);
-    let said = fs::read_to_string(&log).unwrap();
+    let log_text = fs::read_to_string(&log).unwrap();
     assert!(
-        said.contains("push --porcelain --no-verify") && !said.contains(CANARY),
-        "{said}"
+        log_text.contains("push --porcelain --no-verify") && !log_text.contains(CANARY),
+        "{log_text}"
     );
-    assert!(said.contains(&format!(
+    assert!(log_text.contains(&format!(
         "--force-with-lease=refs/heads/fix/a:{}",
         push.from
     )));

@@ -60,7 +60,7 @@ async fn a_remote_that_moved_is_not_pushed_to() {
     ));
 }
 
-/// Between our look and our push.
+/// The remote moves between the check and the push.
 #[tokio::test]
 async fn a_remote_that_moves_while_we_push_keeps_what_it_got() {
     let bed = Bed::new().await;
@@ -262,7 +262,7 @@ async fn a_push_that_hangs_is_ended_and_looked_up() {
     );
     assert_eq!(bed.at_origin("fix/a").await, Some(bed.start.clone()));
     bed.hook("pre-receive", "exit 0");
-    // It took the commit and then says nothing more.
+    // It accepts the commit and then sends nothing more.
     bed.hook("post-receive", "exec sleep 600");
     assert_eq!(short.push(&push).await.unwrap(), Pushed::Done);
 }

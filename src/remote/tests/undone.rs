@@ -1,4 +1,4 @@
-//! Fixes that somebody took back.
+//! Fixes that someone reverted.
 
 use super::Bed;
 use crate::remote::{Ours, Undone};

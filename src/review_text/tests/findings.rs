@@ -1,4 +1,4 @@
-//! What becomes of a finding on its way in.
+//! Conversion of findings.
 
 use super::*;
 use crate::finding::{Category, Finding, Outcome};

@@ -1,8 +1,8 @@
-//! Whole reviews, one for each program whose format is understood.
+//! Complete reviews, one for each program whose format is understood.
 
 use super::*;
 
-/// A reading as a person would note it down.
+/// Formats a result as a person would note it down.
 fn noted(text: &str) -> String {
     let reading = medium(text);
     let mut rows = vec![format!(

@@ -16,7 +16,8 @@ fn medium(text: &str) -> Reading {
     read(text, Severity::Medium)
 }
 
-/// Each text is read as its verdict. Prose is added, so that asking for changes is asking for something.
+/// Asserts that each text has its verdict. Prose is added, so that a request for changes asks for
+/// something.
 #[track_caller]
 fn all(cases: &[(&str, Verdict)]) {
     for (text, verdict) in cases {

@@ -1,4 +1,4 @@
-//! What holds for every text.
+//! Properties that hold for every text.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::review_text::read_answers;
 
-/// Lines that matter to the reader, mixed into nonsense.
+/// Generates lines that matter to the parser, mixed with nonsense.
 fn line() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("REVIEW_RESULT: approved"),
@@ -46,7 +46,7 @@ fn aside() -> impl Strategy<Value = String> {
     (verdict, wrap).prop_map(|(verdict, (before, after))| format!("{before}{verdict}{after}"))
 }
 
-/// Approvals in each dialect, each of them honest.
+/// Approvals in each dialect, all honest.
 const APPROVALS: &[&str] = &[
     "REVIEW_RESULT: approved\nFINDINGS_COUNT: 0\nSEVERITY: none\nSUMMARY: Fine.",
     "REVIEW_RESULT: approved\nFINDINGS_COUNT: 0\nSEVERITY: none\nSUMMARY: Fine.\n\n```json\n{\"findings\":[],\"previous\":[]}\n```",
@@ -57,7 +57,7 @@ const APPROVALS: &[&str] = &[
     "```json\n{\"verdict\":\"pass\",\"issues\":[]}\n```",
 ];
 
-/// What an honest review may hold beside its verdict.
+/// Text that an honest review may have next to its verdict.
 const FILLERS: &[&str] = &[
     "Some prose about the change, which is\nwrapped here.",
     "> REVIEW_RESULT: changes_requested\n> - [CRITICAL] a.rs:1 - quoted",
@@ -108,7 +108,7 @@ fn wrapped_json() -> impl Strategy<Value = String> {
     (one, shape, wrap).prop_map(|(one, shape, wrap)| wrap.replace('@', &shape.replace('@', one)))
 }
 
-/// A finding that blocks, or a verdict that is no approval, in any form that is understood.
+/// Generates a blocking finding, or a verdict other than approval, in any known form.
 fn objection() -> impl Strategy<Value = String> {
     let prose = prop_oneof![
         Just("- [HIGH] src/a.rs:1 - wrong"),
@@ -213,7 +213,8 @@ proptest! {
         let mut with = lines.clone();
         with.insert(at.index(lines.len() + 1), aside);
         let after = medium(&with.join("\n")).verdict;
-        // It may part lines that were one paragraph, which can only make an answer clearer against an approval, or unclear.
+        // It may separate lines that were one paragraph, which can only strengthen a rejection or
+        // make the result unclear.
         let is_same = before == after;
         let is_safer = after != APPROVED && (before == UNCLEAR || after == UNCLEAR);
         prop_assert!(is_same || is_safer, "{before:?}, then {after:?}: {with:?}");
@@ -268,7 +269,7 @@ fn a_long_text_of_anything_is_read_in_linear_time() {
         let began = Instant::now();
         medium(&text);
         read_answers(&text);
-        // Quadratic would be hours; the bound only has to be kind to a slow machine.
+        // Quadratic time would be hours; the limit only has to allow for a slow machine.
         assert!(
             began.elapsed() < Duration::from_secs(10),
             "{unit:?} took {:?}",

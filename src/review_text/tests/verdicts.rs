@@ -1,4 +1,4 @@
-//! Which line is the verdict, and what it says.
+//! Which line is the verdict, and its value.
 
 use super::*;
 use crate::review_text::Dialect;

@@ -1,16 +1,17 @@
-//! What the forge shows one after the other although it was said at once.
+//! Objects that were created together and that the forge shows one after the other.
 
 use serde_json::json;
 
 use super::{Forge, inline, push};
 
 impl Forge {
-    /// From now on readers see this head, wherever the branch goes; none: where the branch is.
+    /// Sets the head that readers see from now on, whatever the branch does; `None`: the actual
+    /// head.
     pub(crate) fn show_head(&self, number: i64, head: Option<&str>) {
         self.on_pull(number, |pull, _, _| pull["shown_head"] = json!(head));
     }
 
-    /// Comments of a review that is not listed yet; its id comes back.
+    /// Adds comments of a review that is not listed yet; returns its id.
     pub(crate) fn comments_before_review(
         &self,
         number: i64,
@@ -22,7 +23,7 @@ impl Forge {
         id
     }
 
-    /// The comments of a review that is there or will be.
+    /// Adds comments of a review that exists or will exist.
     pub(crate) fn comments_of_review(
         &self,
         number: i64,
@@ -41,7 +42,7 @@ impl Forge {
         });
     }
 
-    /// A review without words of its own, whose comments are there.
+    /// Adds a review without a text, whose comments already exist.
     pub(crate) fn review_after_comments(&self, number: i64, id: i64, by: &str) {
         let commit = self.head(number);
         self.on_pull(number, |pull, _, at| {

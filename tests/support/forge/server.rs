@@ -1,4 +1,4 @@
-//! The stand-in for GitHub as a server, for the real `gh`.
+//! The fake GitHub as a server, for the real `gh`.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -7,14 +7,14 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::wait_for;
 
-/// The forge as a server: ended with this.
+/// The forge as a server: terminated on drop.
 pub(crate) struct Server {
     child: Child,
     folder: PathBuf,
 }
 
 impl Server {
-    /// In a folder that then leads `gh` to it.
+    /// Starts the server, with a directory that then directs `gh` to it.
     pub(super) fn start(argv: &[String], folder: PathBuf) -> Self {
         fs::create_dir_all(&folder).unwrap();
         let socket = folder.join("sock");
@@ -41,7 +41,7 @@ impl Server {
         self.folder.join("sock")
     }
 
-    /// What leads the real `gh` to it.
+    /// Environment that directs the real `gh` to it.
     pub(crate) fn real_gh_env(&self) -> Vec<(&'static str, String)> {
         let folder = self.folder.to_str().unwrap().to_owned();
         vec![
@@ -51,7 +51,7 @@ impl Server {
         ]
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM, and waits for the end.
     pub(crate) fn stop(mut self) -> std::process::ExitStatus {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -61,7 +61,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        // Both fail if it has already ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }

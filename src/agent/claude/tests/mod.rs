@@ -1,4 +1,4 @@
-//! On lines that claude 2.1.325 wrote, against a scripted model.
+//! Tests on lines that claude 2.1.325 wrote, against a scripted model.
 
 use std::path::Path;
 
@@ -125,13 +125,13 @@ fn what_it_may_spend_is_the_least_of_its_bounds() {
 
 #[test]
 fn a_good_run_tells_what_it_used_and_what_it_was_denied() {
-    let told = outcome(EDITED, Some(&exit(0)), "", false);
-    assert_eq!(told.end, End::Good);
+    let result = outcome(EDITED, Some(&exit(0)), "", false);
+    assert_eq!(result.end, End::Good);
     assert_eq!(
-        (told.tokens, told.cost_micros),
+        (result.tokens, result.cost_micros),
         (Some(300 + 60 + 150), Some(3402))
     );
-    assert_eq!(told.denied, ["Bash git commit -am x"]);
+    assert_eq!(result.denied, ["Bash git commit -am x"]);
     assert_eq!(answer(EDITED), "Done.");
 }
 
@@ -143,7 +143,7 @@ fn trouble_of_its_surroundings_is_a_hold() {
             panic!("{other:?}")
         }
     };
-    for (stdout, said) in [
+    for (stdout, expected) in [
         (
             recorded!("unauthorized"),
             "not logged in, or may not do this: Invalid API key",
@@ -178,7 +178,10 @@ fn trouble_of_its_surroundings_is_a_hold() {
         ),
     ] {
         let (reason, until) = held(stdout);
-        assert!(reason.contains(said), "{said:?} is not in {reason:?}");
+        assert!(
+            reason.contains(expected),
+            "{expected:?} is not in {reason:?}"
+        );
         assert_eq!(until, None, "{reason}");
     }
     let (reason, until) = held(recorded!("usage_limit"));
@@ -193,7 +196,7 @@ fn trouble_of_its_surroundings_is_a_hold() {
 
 #[test]
 fn what_will_not_mend_itself_is_a_failure() {
-    for (stdout, said) in [
+    for (stdout, expected) in [
         (
             recorded!("no_model"),
             "There's an issue with the selected model",
@@ -207,9 +210,12 @@ fn what_will_not_mend_itself_is_a_failure() {
         (recorded!("no_session"), "No conversation found"),
     ] {
         let End::Failed(reason) = end(stdout, 1) else {
-            panic!("{said}: {:?}", end(stdout, 1))
+            panic!("{expected}: {:?}", end(stdout, 1))
         };
-        assert!(reason.contains(said), "{said:?} is not in {reason:?}");
+        assert!(
+            reason.contains(expected),
+            "{expected:?} is not in {reason:?}"
+        );
     }
     let failed = outcome(
         "",
@@ -316,8 +322,8 @@ fn floods_half_lines_and_noise_do_not_hide_the_result() {
         .unwrap()
         .text;
     assert_eq!(end(&text, 0), End::Good);
-    let mut shown = Shown::default();
-    let people = format!("{}{}", shown.more(&text), shown.end());
+    let mut renderer = Shown::default();
+    let people = format!("{}{}", renderer.more(&text), renderer.end());
     assert!(
         people.contains("Edit work.txt") && people.contains("not text"),
         "{people:.300}"
@@ -327,16 +333,16 @@ fn floods_half_lines_and_noise_do_not_hide_the_result() {
 #[test]
 fn people_read_a_line_for_each_thing_that_it_does() {
     let show = |text: &str| {
-        let mut shown = Shown::default();
-        // In pieces that break lines and characters' neighbours anywhere.
+        let mut renderer = Shown::default();
+        // In pieces that split lines and adjacent characters anywhere.
         let pieces: Vec<String> = text
             .chars()
             .collect::<Vec<_>>()
             .chunks(7)
             .map(|piece| piece.iter().collect())
             .collect();
-        let out: String = pieces.iter().map(|piece| shown.more(piece)).collect();
-        format!("{out}{}", shown.end())
+        let out: String = pieces.iter().map(|piece| renderer.more(piece)).collect();
+        format!("{out}{}", renderer.end())
     };
     insta::assert_snapshot!(show(EDITED), @"
               claude 2.1.325 with claude-sonnet-4-5

@@ -1,4 +1,5 @@
-//! The two threads behind the handle: many who write share a commit, and none suffers for another.
+//! Tests for the two threads behind the handle: many writers share a commit, and none affects
+//! another.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +43,8 @@ async fn count(db: &Db) -> i64 {
         .unwrap()
 }
 
-/// Keeps the writer busy until `release` is dropped, so that what is sent meanwhile is one batch.
+/// Keeps the writer busy until `release` is dropped, so that everything sent meanwhile is one
+/// batch.
 async fn stall(db: &Db) -> (std::sync::mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let (begun, has_begun) = tokio::sync::oneshot::channel();
@@ -51,7 +53,7 @@ async fn stall(db: &Db) -> (std::sync::mpsc::Sender<()>, tokio::task::JoinHandle
     let task = tokio::spawn(async move {
         let step = move |_: &Conn| {
             begun.send(()).unwrap();
-            // Ends with an error when the sender is dropped, which is what it waits for.
+            // Returns an error when the sender is dropped, which ends the wait.
             released.recv().unwrap_or_default();
             Ok(())
         };
@@ -65,7 +67,7 @@ fn queued(db: &Db) -> usize {
     db.steps.max_capacity() - db.steps.capacity()
 }
 
-/// Whether this process has the file open.
+/// True if this process has the file open.
 fn is_open(path: &Path) -> bool {
     let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     open.filter_map(|entry| std::fs::read_link(entry.path()).ok())
@@ -99,7 +101,8 @@ async fn sixteen_who_append_at_once_share_their_commits() {
     assert!(made > 0 && made < 400, "{made} commits for 800 appends");
 }
 
-/// Frames in the WAL that end a transaction: their second word is not zero. Valid while nothing was checkpointed.
+/// Counts the frames in the WAL that end a transaction: their second word is not zero. Valid until
+/// a checkpoint.
 fn wal_commits(db: &Db) -> usize {
     let bytes = std::fs::read(db.path().with_file_name("blackboard.db-wal")).unwrap();
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -162,7 +165,7 @@ async fn a_commit_that_fails_is_told_to_all_who_were_in_it() {
         tasks.spawn(async move {
             db.write("append", move |conn| {
                 if n == 2 {
-                    // Looked at by COMMIT, not by the statement.
+                    // Checked by COMMIT, not by the statement.
                     conn.execute_batch(
                         "PRAGMA defer_foreign_keys = ON;
                          INSERT INTO events (event_type, target_type, target_id, summary, change_id)
@@ -347,7 +350,8 @@ async fn the_threads_end_with_the_last_handle() {
     let path = second.path().to_owned();
     assert!(is_open(&path));
     drop(second);
-    // Not by the log's vanishing: of two connections that close at the same moment neither may take it along.
+    // The absence of the log would prove nothing: of two connections that close simultaneously,
+    // neither may remove it.
     wait_until(|| !is_open(&path)).await;
 }
 
@@ -384,7 +388,8 @@ async fn a_command_beside_a_busy_daemon_gets_its_turn() {
     );
 }
 
-/// Appends now and then, while the daemon is at it; how many of the daemon's appends each one had to let pass.
+/// Appends at intervals while the daemon is writing. Returns the number of the daemon's appends
+/// that each one had to wait for.
 fn beside(path: &Path, written: &AtomicUsize) -> Vec<usize> {
     let mut board = SyncDb::open(path, Time::from_millis(0)).unwrap();
     let mut overtaken: Vec<usize> = (0..20)

@@ -1,0 +1,27 @@
+//! One line per pull request of the demo, at the bottom of the terminal.
+
+use crate::blackboard::BoardRow;
+use crate::cli::frame::ui::Line;
+use crate::clock::Time;
+use crate::demo::Part;
+use crate::work::{Source, Status};
+
+/// Formats the line of one pull request: its current work, its cycle and the time of its run.
+pub(super) fn line(part: &Part, row: &BoardRow, now: Time) -> Line {
+    let doing = match &row.open_item {
+        Some(item) if item.status == Status::Claimed && item.source == Source::ReviewFix => {
+            "being fixed"
+        }
+        Some(item) if item.status == Status::Claimed => "under review",
+        Some(_) => "queued",
+        None => row.column,
+    };
+    let run = row.last_run.as_ref().filter(|run| run.ended_at.is_none());
+    Line::new()
+        .strong(format!("  #{}  {:<16} ", part.number, part.title))
+        .plain(format!("{doing:<18} {}", row.change.cycle_text()))
+        .faint(
+            run.map(|run| format!("  for {:.1} s", now.since(run.started_at).as_secs_f64()))
+                .unwrap_or_default(),
+        )
+}

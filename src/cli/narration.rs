@@ -1,0 +1,328 @@
+//! Events of the blackboard for people who follow them: one line per step, for `remand run` on a
+//! terminal and for the demo. It reads typed metadata, never the wording of a text.
+
+use std::collections::HashMap;
+use std::io;
+
+use crate::blackboard::{self as bb, Conn};
+use crate::change::ChangeId;
+use crate::cli::frame::ui::{Line, TextStyle, Ui};
+use crate::clock::Time;
+use crate::event::body::{self, PullChange, SetUpResult, SkipCode};
+use crate::event::{Event, EventType};
+use crate::explain::pr_name;
+use crate::finding::Finding;
+use crate::intent::IntentKind;
+use crate::text::{count, place, truncate};
+use crate::work::{Ended, Source};
+
+/// Maximum number of events per read.
+const BATCH: i64 = 500;
+
+/// Width of the title of a change.
+const TITLE: usize = 20;
+
+/// Maximum number of characters quoted from a finding or from feedback.
+const QUOTE: usize = 200;
+
+/// An event that is shown, as one line.
+pub(crate) struct Step {
+    pub(crate) at: Time,
+    /// Change that the event is about, if any.
+    subject: Option<Subject>,
+    style: TextStyle,
+    text: String,
+    /// Decision that a person has to make.
+    decide: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Subject {
+    /// `website#42`, or `c2` without a pull request.
+    name: String,
+    title: String,
+}
+
+/// Returns the events after `seen` as steps, and the id of the newest event read.
+pub(crate) fn read(conn: &Conn, mut seen: i64) -> bb::Result<(Vec<Step>, i64)> {
+    let mut subjects = HashMap::new();
+    let mut steps = Vec::new();
+    loop {
+        let events = bb::events_since(conn, seen, BATCH)?;
+        let Some(last) = events.last() else {
+            return Ok((steps, seen));
+        };
+        seen = last.id;
+        for event in events {
+            let Some((style, text)) = words(conn, &event)? else {
+                continue;
+            };
+            let subject = match &event.change_id {
+                Some(id) => subject(conn, id, &mut subjects)?,
+                None => None,
+            };
+            let decide = event
+                .body::<body::Escalated>()
+                .map(|escalated| escalated.decide)
+                .filter(|decide| !decide.is_empty());
+            steps.push(Step {
+                at: event.timestamp,
+                subject,
+                style,
+                text,
+                decide,
+            });
+        }
+    }
+}
+
+impl Step {
+    /// Prints the step; `when` is the time of day or the time since the start.
+    pub(crate) fn print(&self, out: &mut Ui, when: &str) -> io::Result<()> {
+        let head = match &self.subject {
+            Some(subject) => {
+                let title = truncate(&subject.title, TITLE);
+                Line::new()
+                    .faint(format!("{when}  "))
+                    .strong(format!("{:<10}  ", subject.name))
+                    .faint(format!("{title:<TITLE$}  "))
+            }
+            None => Line::new().faint(format!("{when}  ")),
+        };
+        let indent = when.chars().count() + 2;
+        out.hanging(head, indent, self.style, &self.text)?;
+        if let Some(decide) = &self.decide {
+            let head = Line::new().strong(format!("{:indent$}decide: ", ""));
+            out.hanging(head, indent, TextStyle::Plain, decide)?;
+        }
+        Ok(())
+    }
+}
+
+fn subject(
+    conn: &Conn,
+    id: &ChangeId,
+    known: &mut HashMap<ChangeId, Option<Subject>>,
+) -> bb::Result<Option<Subject>> {
+    if let Some(subject) = known.get(id) {
+        return Ok(subject.clone());
+    }
+    let subject = match bb::change(conn, id) {
+        Ok(change) => {
+            let name = match change.pr_number {
+                Some(number) => {
+                    let name = pr_name(&bb::project(conn, &change.project_id)?, number);
+                    name.rsplit('/').next().unwrap_or(&name).to_owned()
+                }
+                None => id.to_string(),
+            };
+            Some(Subject {
+                name,
+                title: change.title,
+            })
+        }
+        // Pruned in the meantime.
+        Err(bb::BoardError::NotFound { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    known.insert(id.clone(), subject.clone());
+    Ok(subject)
+}
+
+/// Describes the event, if it is worth a line.
+fn words(conn: &Conn, event: &Event) -> bb::Result<Option<(TextStyle, String)>> {
+    let summary = || event.summary.clone();
+    let step = match event.event_type {
+        EventType::RunStarted => (TextStyle::Plain, run_started(conn, event)?),
+        EventType::RunFinished => return Ok(run_finished(event)),
+        EventType::RunLost
+        | EventType::ReviewUnclear
+        | EventType::EditsUndone
+        | EventType::PermissionDenied
+        | EventType::CheckoutChanged
+        | EventType::DaemonEnded => (TextStyle::Notice, summary()),
+        EventType::WorkRejected => (TextStyle::Notice, rejected(event)),
+        EventType::WorkApproved => (TextStyle::Good, approved(event)),
+        EventType::GateFailed => (TextStyle::Notice, gate_failed(event)),
+        EventType::FixPushed | EventType::FixCommitted => (TextStyle::Good, summary()),
+        EventType::ReviewPosted => (TextStyle::Faint, "posted the review".to_owned()),
+        EventType::Posted => (TextStyle::Faint, posted(event)),
+        EventType::Held => (TextStyle::Notice, held(event)),
+        EventType::Resumed => (TextStyle::Plain, resumed(event)),
+        EventType::Escalated => (TextStyle::Bad, escalated(event)),
+        EventType::Instructed if event.actor_id == "remand" => return Ok(None),
+        EventType::PrChanged if is_merge(event) => (TextStyle::Good, summary()),
+        EventType::Instructed
+        | EventType::PrAdopted
+        | EventType::PrChanged
+        | EventType::HeadMoved
+        | EventType::Shadowed
+        | EventType::Reloaded => (TextStyle::Plain, summary()),
+        EventType::SetupRun if is_failed_setup(event) => (TextStyle::Notice, summary()),
+        EventType::Skipped if is_skip_to_show(event) => (TextStyle::Notice, summary()),
+        EventType::SetupRun
+        | EventType::Skipped
+        | EventType::WorkCreated
+        | EventType::WorkClaimed
+        | EventType::WorkCompleted
+        // An escalation follows.
+        | EventType::WorkFailed
+        | EventType::WorkCancelled
+        | EventType::FixCreated
+        | EventType::ReviewRequeued
+        | EventType::StateChanged
+        | EventType::WorktreeMade
+        | EventType::FeedbackReceived
+        | EventType::MessageSent
+        | EventType::Notified
+        | EventType::Pruned => return Ok(None),
+    };
+    Ok(Some(step))
+}
+
+fn run_started(conn: &Conn, event: &Event) -> bb::Result<String> {
+    let started = event.body::<body::RunStarted>().unwrap_or_default();
+    let source = match started.item_id.map(|id| bb::item(conn, &id)) {
+        Some(Ok(item)) => Some(item.source),
+        Some(Err(bb::BoardError::NotFound { .. })) | None => None,
+        Some(Err(error)) => return Err(error),
+    };
+    let run = &event.target_id;
+    let part = match started.part {
+        0 | 1 => String::new(),
+        part => format!(", part {part}"),
+    };
+    let agent = started.agent;
+    Ok(format!(
+        "{agent} starts {} ({run}{part})",
+        source.map_or("a run", the_work)
+    ))
+}
+
+fn the_work(source: Source) -> &'static str {
+    match source {
+        Source::ReviewFix => "the fix",
+        Source::CodeReview => "the review",
+        Source::Github
+        | Source::Specflow
+        | Source::Manual
+        | Source::PullRequest
+        | Source::FeedbackAnalysis => "a run",
+    }
+}
+
+/// Describes the end of a run, unless the agent exited by itself and its result follows.
+fn run_finished(event: &Event) -> Option<(TextStyle, String)> {
+    let ended = event.body::<body::RunFinished>()?.ended?;
+    let how = match ended {
+        Ended::Agent | Ended::Lost => return None,
+        Ended::IdleLimit => "ended: no output for too long",
+        Ended::TotalLimit => "ended: it took too long",
+        Ended::DaemonGone => "ended: the daemon was gone",
+        Ended::Stopped => "stopped",
+        Ended::NotStarted => "could not be started",
+    };
+    Some((TextStyle::Notice, format!("{} {how}", event.target_id)))
+}
+
+fn rejected(event: &Event) -> String {
+    let rejected = event.body::<body::WorkRejected>().unwrap_or_default();
+    if let Some(gate) = rejected.gate {
+        return format!("gate `{}` is red on the head", gate.command);
+    }
+    match (&rejected.review_id, rejected.findings.as_slice()) {
+        (Some(_), [first, ..]) => {
+            let findings = count(rejected.findings.len(), "finding");
+            format!("reviewer: changes requested, {findings}: {}", quote(first))
+        }
+        (Some(_), []) => format!("reviewer: {}", event.summary),
+        // The summary names the author.
+        (None, _) if rejected.feedback.is_some() => event.summary.clone(),
+        (None, _) => {
+            let text = rejected.said.as_deref().unwrap_or(&rejected.body);
+            let first = text.lines().find(|line| !line.trim().is_empty());
+            let text = truncate(first.unwrap_or(&event.summary), QUOTE);
+            format!("{} requests changes: {text}", event.actor_id)
+        }
+    }
+}
+
+fn quote(finding: &Finding) -> String {
+    let place = place(finding.path.as_deref(), finding.line);
+    let text = finding.text.lines().next().unwrap_or_default();
+    format!("{}{place} {}", finding.severity, truncate(text, QUOTE))
+}
+
+fn approved(event: &Event) -> String {
+    let approved = event.body::<body::WorkApproved>().unwrap_or_default();
+    match approved.review_id {
+        Some(_) => format!("reviewer: {}", event.summary),
+        None => event.summary.clone(),
+    }
+}
+
+fn gate_failed(event: &Event) -> String {
+    let failed = event.body::<body::GateFailed>().unwrap_or_default();
+    let status = failed
+        .status
+        .map_or("ended by a signal".to_owned(), |status| {
+            format!("status {status}")
+        });
+    format!("gate `{}` is red: {status}", failed.command)
+}
+
+fn posted(event: &Event) -> String {
+    let posted = event.body::<body::Posted>().unwrap_or_default();
+    match posted.kind {
+        Some(IntentKind::Answer) => "posted a reply".to_owned(),
+        Some(IntentKind::Note) => "posted a comment".to_owned(),
+        Some(IntentKind::Review) => "posted the review".to_owned(),
+        Some(IntentKind::Push | IntentKind::Ask) | None => event.summary.clone(),
+    }
+}
+
+fn held(event: &Event) -> String {
+    let held = event.body::<body::Held>().unwrap_or_default();
+    let until = held
+        .until
+        .map(|until| format!(" until {}", until.local_time()))
+        .unwrap_or_default();
+    format!("held{until}: {}", held.reason)
+}
+
+fn resumed(event: &Event) -> String {
+    let resumed = event.body::<body::Resumed>().unwrap_or_default();
+    format!("resumed: {}", resumed.reason)
+}
+
+fn escalated(event: &Event) -> String {
+    let escalated = event.body::<body::Escalated>().unwrap_or_default();
+    format!("needs you: {}", escalated.reason)
+}
+
+fn is_merge(event: &Event) -> bool {
+    let changed = event.body::<body::PrChanged>();
+    changed.is_some_and(|changed| changed.what == Some(PullChange::Merged))
+}
+
+fn is_failed_setup(event: &Event) -> bool {
+    let setup = event.body::<body::SetupRun>();
+    setup.is_some_and(|setup| setup.result != Some(SetUpResult::Done))
+}
+
+/// True for skips that a person may be waiting for.
+fn is_skip_to_show(event: &Event) -> bool {
+    let code = event.body::<body::Skipped>().and_then(|skip| skip.code);
+    matches!(
+        code,
+        Some(
+            SkipCode::NotPosted
+                | SkipCode::FeedbackLeftOut
+                | SkipCode::CommitsReplaced
+                | SkipCode::BoundPassed
+                | SkipCode::SettingsRefused
+                | SkipCode::EvaluatorFailed
+                | SkipCode::SetAside
+        )
+    )
+}

@@ -1,0 +1,138 @@
+//! Names that people type: numbers of pull requests, ids of feedback, moments; and the groups of the help.
+
+use std::collections::BTreeMap;
+
+use super::Site;
+use crate::support::World;
+use crate::support::pull_play::{PullPlay, quiet};
+
+#[test]
+fn a_number_is_a_pull_request_of_the_project_you_are_in() {
+    let stage = PullPlay::unwatched(&quiet());
+    let play = &stage.play;
+    let world = &play.world;
+    world
+        .remand(&["watch", "1"])
+        .fails(4, "this directory is in none");
+    world
+        .remand(&["watch", "https://example.org/ada/calc/pull/1"])
+        .fails(2, "as its URL at https://github.com");
+    let watched = world.remand_in(&play.repo, &["watch", "1"]).ok();
+    assert!(
+        watched.stdout.contains("c1 is ada/calc#1"),
+        "{}",
+        watched.stdout
+    );
+    for args in [
+        &["why", "1"][..],
+        &["show", "1"],
+        &["status", "1"],
+        &["diff", "1", "--stat"],
+        &["pause", "1"],
+        &["resume", "1"],
+    ] {
+        let here = world.remand_in(&play.worktree, args).ok().stdout;
+        assert!(
+            here.contains("c1") || here.contains("work.txt"),
+            "{args:?}: {here}"
+        );
+    }
+    // Elsewhere, and where the project has no such PR, it is an event.
+    let event = world.remand(&["show", "1"]).ok().stdout;
+    assert!(event.contains("state_changed"), "{event}");
+    let event = world.remand_in(&play.repo, &["show", "2"]).ok().stdout;
+    assert!(event.starts_with("2  "), "{event}");
+    world
+        .remand_in(&play.repo, &["show", "999"])
+        .fails(4, "a PR of the project you are in");
+    for command in ["status", "diff", "pause"] {
+        world
+            .remand_in(&play.repo, &[command, "999"])
+            .fails(4, "a number alone is a PR of the project you are in");
+        world.remand(&[command, "1"]).fails(4, "owner/repo#42");
+    }
+}
+
+#[test]
+fn a_piece_of_feedback_is_shown() {
+    let stage = PullPlay::unwatched(&quiet());
+    let world = &stage.play.world;
+    stage
+        .forge
+        .issue_comment(1, "carol", "is this line needed?");
+    world.remand(&["watch", "ada/calc#1"]).ok();
+    stage.tick();
+    let shown = world.remand(&["show", "g1"]).ok().stdout;
+    for part in ["g1  ", "change     c1", "trust", "outcome", "URL"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert_eq!(world.json(&["show", "g1"])["feedback_id"], "g1");
+    assert_eq!(world.json(&["why", "g1"])["because"], "feedback");
+    world
+        .remand(&["show", "g99"])
+        .fails(4, "there is no feedback `g99`");
+}
+
+#[test]
+fn events_have_one_layout_in_local_time() {
+    let site = Site::under_review();
+    for second in [3, 4] {
+        site.world.sqlite(&format!(
+            "INSERT INTO events (timestamp, event_type, actor_id, target_type, target_id, change_id, summary)
+             VALUES ('2031-03-04T10:00:0{second}.000Z', 'skipped', 'ada', 'change', 'c1', 'c1', 'number {second}')"
+        ));
+    }
+    let run = |args: &[&str]| {
+        let mut command = site.world.remand_command(args);
+        command.env("TZ", "EST5");
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    insta::assert_snapshot!(run(&["events", "--since", "2"]), @"
+         3  2031-03-04 05:00:03  c1    skipped            ada              number 3
+         4  2031-03-04 05:00:04  c1    skipped            ada              number 4
+    ");
+    assert!(run(&["events", "--json"]).contains("2031-03-04T10:00:03.000Z"));
+    for (since, expected) in [
+        ("2031-03-04", 2),
+        ("2031-03-05", 0),
+        ("2031-03-04 05:00", 2),
+        ("2031-03-04 05:00:04", 1),
+        ("2031-03-04T10:00:04.000Z", 1),
+        ("3", 1),
+        ("52w", 4),
+    ] {
+        let shown = run(&["events", "--since", since]);
+        assert_eq!(shown.lines().count(), expected, "{since}: {shown}");
+    }
+    for bad in ["yesterday", "2h30", "-1", "2026-13-01", "3m"] {
+        site.remand(&["events", &format!("--since={bad}")])
+            .fails(2, "a day (2026-11-18)");
+    }
+}
+
+#[test]
+fn every_command_is_once_in_the_help() {
+    let world = World::new();
+    let help = world.remand(&["--help"]).ok().stdout;
+    assert_eq!(world.remand(&["help"]).ok().stdout, help);
+    let (commands, _) = help.split_once("Options:").unwrap();
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let is_command = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+    for line in commands.lines().filter(is_command) {
+        *seen
+            .entry(line.split_whitespace().next().unwrap())
+            .or_default() += 1;
+    }
+    assert!(seen.len() > 40, "{seen:?}");
+    assert!(seen.values().all(|count| *count == 1), "{seen:?}");
+    for command in seen.keys().filter(|name| **name != "help") {
+        let by_word = world.remand(&["help", command]).ok().stdout;
+        assert_eq!(by_word, world.remand(&[command, "--help"]).ok().stdout);
+    }
+    let add = world.remand(&["help", "project", "add"]).ok().stdout;
+    assert!(add.contains("Usage: remand project add"), "{add}");
+    world
+        .remand(&["help", "statu"])
+        .fails(2, "did you mean `status`?");
+    assert_eq!(world.json(&["help", "why"])["command"], "remand-why");
+}
