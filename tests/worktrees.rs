@@ -344,7 +344,7 @@ fn a_lock_that_stays_goes_to_a_person_only_after_a_while() {
     play.world
         .sqlite(&format!("UPDATE changes SET first_hold_at = {first}"));
     again();
-    play.is_escalated("the same hold a third time");
+    play.is_escalated("held for the same reason too often");
     fs::remove_file(&lock).unwrap();
     play.world.remand(&["retry", "c1"]).ok();
     play.tick().ok();

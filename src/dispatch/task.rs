@@ -245,9 +245,9 @@ impl Task {
         let (claim, change_id) = (self.claim.clone(), self.change.change_id.clone());
         let worktree = &self.change.worktree;
         let again = Escalation::new(
-            format!("the same hold a third time, with nothing changed since: {reason}"),
+            format!("held for the same reason too often, with no change in between: {reason}"),
             decision!(
-                "end what is in the way, then {retry}; or {cancel}, and finish it by hand in {worktree}",
+                "fix the cause, then {retry}; or {cancel}, and finish it by hand in {worktree}",
                 retry = Decision::retry(&change_id),
                 cancel = Decision::cancel(&change_id),
             ),
@@ -260,8 +260,9 @@ impl Task {
         let in_shadow = self
             .in_shadow
             .then(|| self.no_shadow_review(again.reason.clone()));
+        let max_lost = self.dispatch.settings.max_lost_runs;
         self.write("hold", move |conn| {
-            if bb::is_held_too_often(&bb::change(conn, &change_id)?, kind, now) {
+            if bb::is_held_too_often(&bb::change(conn, &change_id)?, kind, max_lost, now) {
                 if let Some(review) = &in_shadow {
                     return bb::end_shadow_review(conn, &claim, review, clock::now());
                 }

@@ -500,11 +500,12 @@ fn gates_of_two_changes_run_at_the_same_time() {
     );
 }
 
-/// A hold by a step of remand is retried twice, and then a person is asked; `resume` allows three
-/// more tries.
+/// A gate that ends without a result is retried until `max_lost_runs`, and then a person is asked;
+/// `resume` begins the count again.
 #[test]
-fn the_same_hold_a_third_time_is_for_a_person() {
-    let play = gated("kill -9 $$\n", FIXES_MORE, "");
+fn a_gate_that_is_killed_as_often_as_runs_may_be_lost_is_for_a_person() {
+    let tables = "[dispatch]\nmax_lost_runs = 4\n";
+    let play = gated("kill -9 $$\n", FIXES_MORE, tables);
     let again = || {
         play.world.sqlite("UPDATE changes SET held_until = '2020-01-01T00:00:00.000Z' WHERE held_until IS NOT NULL");
         play.tick().ok();
@@ -516,10 +517,12 @@ fn the_same_hold_a_third_time_is_for_a_person() {
     play.world.remand(&["resume", "c1"]).ok();
     play.tick().ok();
     play.is_held("was killed");
+    for _ in 0..2 {
+        again();
+        play.is_held("was killed");
+    }
     again();
-    play.is_held("was killed");
-    again();
-    play.is_escalated("the same hold a third time");
+    play.is_escalated("held for the same reason too often");
     assert_eq!(play.count("runs"), 2, "no agent was paid for it");
     set_gate(&play, "exit 0\n");
     play.world.remand(&["retry", "c1"]).ok();

@@ -105,9 +105,13 @@ fn killed_at_random_moments_all_changes_come_to_their_ends() {
     assert_eq!(
         changes,
         usize::try_from(play.count("changes WHERE state = 'ready_for_human_review'")).unwrap(),
-        "seed {seed}: {}",
+        "seed {seed}: {}\n{}",
         play.world
-            .sqlite("SELECT change_id, state, hold_reason FROM changes")
+            .sqlite("SELECT change_id, state, hold_reason FROM changes"),
+        play.world.sqlite(
+            "SELECT id, event_type, target_id, summary, metadata FROM events WHERE change_id IN
+             (SELECT change_id FROM changes WHERE state = 'escalated') ORDER BY id"
+        ),
     );
     check(&play);
     for number in 0..changes {

@@ -77,10 +77,21 @@ pub(crate) fn hold_change(
 /// between.
 ///
 /// A lock left by a killed git is removed once it is surely stale, so a few holds within a minute
-/// prove nothing.
-pub(crate) fn is_held_too_often(change: &Change, kind: HoldKind, now: Time) -> bool {
+/// prove nothing. A gate without a result is counted like a run without one (`max_lost_runs`): what
+/// killed it may have nothing to do with the change.
+pub(crate) fn is_held_too_often(
+    change: &Change,
+    kind: HoldKind,
+    max_lost_runs: i64,
+    now: Time,
+) -> bool {
+    let most = if kind == HoldKind::GateEnded {
+        max_lost_runs - 1
+    } else {
+        MOST_REPEATS
+    };
     let is_again =
-        kind.is_own_step() && change.last_hold == Some(kind) && change.hold_repeats >= MOST_REPEATS;
+        kind.is_own_step() && change.last_hold == Some(kind) && change.hold_repeats >= most;
     let lasted = change
         .first_hold_at
         .map(|first| now.since(first))
