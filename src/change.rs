@@ -1,10 +1,13 @@
 //! Changes: one branch in one worktree, optionally with one PR. A change carries the state, the
 //! cycle and the budget.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::clock::Time;
 use crate::closed_enum::{closed_enum, id};
+use crate::human_time;
 use crate::proposal::{Decision, decision};
 use crate::text::dollars;
 
@@ -89,7 +92,7 @@ closed_enum! {
 
 closed_enum! {
     /// Extent of the work done for a change in shadow mode.
-    "kind of shadow" ShadowMode {
+    "shadow mode" ShadowMode {
         /// Agents review, but nothing is done with the result.
         Review = "review",
         /// No agent runs.
@@ -274,17 +277,15 @@ impl Budget {
     /// Describes how much of a limit was used.
     pub(crate) fn used(&self, spent: Spent) -> String {
         match spent {
-            Spent::Time => format!(
-                "used all {} seconds of its agents' time",
-                self.max_run_ms / 1000
-            ),
-            Spent::Tokens => format!("used {} tokens, all it may", self.tokens),
+            Spent::Time => {
+                let most = u64::try_from(self.max_run_ms).unwrap_or(0);
+                let most = human_time::span(Duration::from_millis(most));
+                format!("used its limit of {most} of agent time")
+            }
+            Spent::Tokens => format!("used {} tokens, its limit", self.tokens),
             Spent::Money => {
                 let most = dollars(self.max_cost_micros.unwrap_or(0));
-                format!(
-                    "spent {} of {most}, all that it may",
-                    dollars(self.cost_micros)
-                )
+                format!("spent {} of its limit of {most}", dollars(self.cost_micros))
             }
         }
     }

@@ -96,7 +96,7 @@ impl Discover {
                 .iter()
                 .any(|login| login.eq_ignore_ascii_case(author))
         {
-            return Some(format!("its author {author} is not among the authors"));
+            return Some(format!("its author {author} is not in `authors`"));
         }
         if !self.branches.is_empty()
             && !self
@@ -105,7 +105,7 @@ impl Discover {
                 .any(|pattern| glob::matches_branch(pattern, pull.branch))
         {
             return Some(format!(
-                "its branch {} matches none of {}",
+                "its branch {} does not match {}",
                 pull.branch,
                 self.branches.join(", ")
             ));
@@ -166,7 +166,7 @@ mod tests {
         };
         assert_eq!(
             why(eve).as_deref(),
-            Some("its author eve is not among the authors")
+            Some("its author eve is not in `authors`")
         );
         let ghost = Traits {
             author: None,
@@ -174,7 +174,7 @@ mod tests {
         };
         assert_eq!(
             why(ghost).as_deref(),
-            Some("its author ghost is not among the authors")
+            Some("its author ghost is not in `authors`")
         );
         let branch = Traits {
             branch: "main",
@@ -182,7 +182,7 @@ mod tests {
         };
         assert_eq!(
             why(branch).as_deref(),
-            Some("its branch main matches none of agent/**, fix-*")
+            Some("its branch main does not match agent/**, fix-*")
         );
         let open = Discover {
             label: None,

@@ -173,13 +173,22 @@ impl From<Value> for Finding {
 }
 
 impl Finding {
-    /// Returns the file, with the line if there is one.
+    /// Returns the file, with the line or the range of lines if there is one.
     pub(crate) fn place(&self) -> Option<String> {
         let path = self.path.as_ref()?;
-        Some(match self.line {
-            Some(line) => format!("{path}:{line}"),
-            None => path.clone(),
+        Some(match (self.line, self.line_end) {
+            (Some(line), Some(end)) => format!("{path}:{line}-{end}"),
+            (Some(line), None) => format!("{path}:{line}"),
+            (None, _) => path.clone(),
         })
+    }
+
+    /// Returns the text, after the title if there is one.
+    pub(crate) fn titled_text(&self) -> String {
+        match &self.title {
+            Some(title) => format!("{title}: {}", self.text),
+            None => self.text.clone(),
+        }
     }
 
     /// Returns the number of the inline comment on the forge, if the finding is one.

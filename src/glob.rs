@@ -6,13 +6,13 @@
 /// Returns the reason why a text is not a valid pattern.
 pub(crate) fn syntax_error(pattern: &str) -> Option<&'static str> {
     if pattern.contains(['\\', '[', ']', '{', '}', '!']) {
-        return Some("only `*`, `?` and `**` stand for other characters, and none can be escaped");
+        return Some("only `*`, `?` and `**` are wildcards, and they cannot be escaped");
     }
     let is_misplaced = |part: &str| part.contains("**") && part != "**";
     pattern
         .split('/')
         .any(is_misplaced)
-        .then_some("`**` stands for whole folders, with `/` around it")
+        .then_some("`**` matches whole folders, with `/` around it")
 }
 
 /// Matches a path in a repository.

@@ -227,7 +227,7 @@ fn taken_by(conn: &Conn, over: &Change) -> Result<Option<String>> {
     let explain = |what: String, by: &Change| {
         let id = &by.change_id;
         format!(
-            "its {what} is that of {id}; `remand cancel {id}` closes that one, then the PR can be watched again"
+            "its {what} belongs to {id}; `remand cancel {id}` closes {id}, then the PR can be watched again"
         )
     };
     if let Some(by) = bb::live_change_on(conn, &over.project_id, &over.branch)? {
@@ -385,7 +385,7 @@ async fn schedule(db: &Db, definitions: &Arc<[Definition]>) {
         next_firing(conn, &ours)
     });
     let next = next.await.unwrap_or_else(|error| {
-        tracing::warn!(error = ?error, "the schedules could not be looked at");
+        tracing::warn!(error = ?error, "cannot read the schedules");
         None
     });
     let pause = next.map_or(LOOK_AGAIN, |moment| moment.since(clock::now()));

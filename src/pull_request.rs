@@ -39,7 +39,7 @@ closed_enum! {
 
 closed_enum! {
     /// Form in which our reviews are posted on a pull request.
-    "way of posting reviews" PostReviews {
+    "review posting mode" PostReviews {
         RequestChanges = "request_changes",
         Comment = "comment",
         Off = "off",
@@ -48,7 +48,7 @@ closed_enum! {
 
 closed_enum! {
     /// Place on a pull request where a comment was made.
-    "feedback kind" SaidKind {
+    "feedback kind" CommentKind {
         Review = "review",
         ReviewComment = "review_comment",
         IssueComment = "issue_comment",
@@ -96,7 +96,7 @@ closed_enum! {
 
 closed_enum! {
     /// Reason for a failed read of a pull request.
-    "trouble kind" ReadTrouble {
+    "read failure" ReadTrouble {
         Limited = "limited",
         NoGh = "no_gh",
         /// Not logged in, or the login is not accepted.
@@ -169,7 +169,7 @@ pub(crate) struct Pull {
 /// Comment or review on a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Comment {
-    pub(crate) kind: SaidKind,
+    pub(crate) kind: CommentKind,
     /// Number on the forge, unique within its kind.
     pub(crate) forge_id: i64,
     /// `None` if the account was deleted.
@@ -327,7 +327,7 @@ pub(crate) struct Feedback {
     pub(crate) trust: Trust,
     pub(crate) trust_reason: Option<String>,
     pub(crate) is_person: bool,
-    pub(crate) kind: SaidKind,
+    pub(crate) kind: CommentKind,
     pub(crate) state: Option<ReviewState>,
     pub(crate) commit: Option<String>,
     pub(crate) path: Option<String>,

@@ -7,7 +7,7 @@ use crate::closed_enum::closed_enum;
 
 closed_enum! {
     /// Method of confining commands.
-    "kind of sandbox" SandboxKind {
+    "sandbox kind" SandboxKind {
         /// Bubblewrap if it works on this machine, otherwise nothing.
         Auto = "auto",
         Bubblewrap = "bubblewrap",

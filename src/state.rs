@@ -44,7 +44,7 @@ pub(crate) enum Move {
 
 /// Error for a transition that is not in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a change that is {state} has no move on {trigger}")]
+#[error("invalid transition: {trigger} in state {state}")]
 pub(crate) struct NoSuchMove {
     pub(crate) state: State,
     pub(crate) trigger: Trigger,

@@ -21,7 +21,7 @@ pub(crate) fn poke(blackboard: &Path) {
     });
     if let Err(error) = sent {
         // There is no daemon, or it is waking up already.
-        tracing::debug!(error = ?error, "nobody was poked");
+        tracing::debug!(error = ?error, "no daemon to wake");
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn listen(
     let socket = match bind(db.path()) {
         Ok(socket) => Some(socket),
         Err(error) => {
-            tracing::warn!(error = ?error, "no wake socket: commands beside the daemon are noticed by the file system only");
+            tracing::warn!(error = ?error, "no wake socket, relying on file system notifications");
             None
         }
     };
@@ -108,7 +108,7 @@ async fn moved(db: &Db, seen: &mut Option<i64>) -> bool {
     match db.data_version().await {
         Ok(version) => seen.replace(version) != Some(version),
         Err(error) => {
-            tracing::warn!(error = ?error, "the blackboard could not be looked at");
+            tracing::warn!(error = ?error, "cannot read the blackboard");
             true
         }
     }
@@ -200,7 +200,7 @@ mod hints {
             match watch(blackboard) {
                 Ok(receiver) => Self(Some(receiver)),
                 Err(error) => {
-                    tracing::warn!(error = ?error, "writes by other programs are noticed by looking only");
+                    tracing::warn!(error = ?error, "no file system notifications, polling for writes by other programs");
                     Self(None)
                 }
             }

@@ -249,8 +249,10 @@ pub(crate) struct Rejection {
     #[serde(skip)]
     pub(crate) by: String,
     pub(crate) summary: String,
-    /// Metadata of the event that it came from.
-    #[serde(rename = "metadata")]
+    /// Metadata of the event that it came from, as it is stored: other programs add keys.
+    pub(crate) metadata: Value,
+    /// Known keys of `metadata`.
+    #[serde(skip)]
     pub(crate) rejected: WorkRejected,
 }
 

@@ -22,14 +22,14 @@ fn a_change_that_spent_its_money_goes_on_when_a_person_allows_more() {
     });
     let world = &play.world;
     play.tick().ok();
-    play.is_escalated("c1 spent $12.00 of $10.00, all that it may");
+    play.is_escalated("c1 spent $12.00 of its limit of $10.00");
     assert_eq!(
         (bound(&play).as_str(), play.count("runs")),
         ("money", 2),
         "the second review was not paid"
     );
     assert_eq!(
-        world.json(&["why", "c1"])["commands"][0],
+        world.held_json(&["why", "c1"])["commands"][0],
         "remand budget c1 --money +5"
     );
 
@@ -70,11 +70,11 @@ fn what_waited_for_money_is_fixed_in_the_same_round() {
     });
     let world = &play.world;
     play.tick().ok();
-    play.is_escalated("c1 spent $11.00 of $10.00, all that it may");
+    play.is_escalated("c1 spent $11.00 of its limit of $10.00");
     let told = world.remand(&["cycles", "c1", "1"]).ok().stdout;
     assert!(told.contains("may have 1 more fix (fix 0/3"), "{told}");
     assert!(
-        told.contains("it needs you: c1 spent $11.00 of $10.00")
+        told.contains("it needs you: c1 spent $11.00 of its limit of $10.00")
             && told.contains("remand budget c1 --money +5"),
         "{told}"
     );
@@ -105,16 +105,16 @@ fn time_tokens_and_fixes_are_added_too() {
     });
     let world = &play.world;
     play.tick().ok();
-    play.is_escalated("c1 used all 0 fixes of its life");
+    play.is_escalated("c1 has used all of its 0 fixes");
     assert!(
         play.answer().contains("remand budget c1 --fixes +1"),
         "{}",
         play.answer()
     );
     world.remand(&["budget", "c1", "--fixes", "+1"]).ok();
-    play.is_escalated("c1 used 1000 tokens, all it may");
+    play.is_escalated("c1 used 1000 tokens, its limit");
     assert_eq!(
-        world.json(&["why", "c1"])["commands"][0],
+        world.held_json(&["why", "c1"])["commands"][0],
         "remand budget c1 --tokens +500"
     );
     let after = world.json(&["budget", "c1", "--tokens", "+5000", "--time", "+30m"]);
@@ -130,9 +130,9 @@ fn a_change_that_used_its_time_is_told_how_to_get_more() {
     let play = Play::new(&Script::default());
     play.world.sqlite("UPDATE changes SET max_run_ms = 1");
     play.tick().ok();
-    play.is_escalated("c1 used all 0 seconds of its agents' time");
+    play.is_escalated("of agent time");
     assert_eq!(
-        play.world.json(&["why", "c1"])["commands"][0],
+        play.world.held_json(&["why", "c1"])["commands"][0],
         "remand budget c1 --time +1h"
     );
     play.world.remand(&["budget", "c1", "--time", "+1h"]).ok();
@@ -174,7 +174,7 @@ fn an_amount_that_cannot_be_added_is_refused_with_what_is_allowed() {
     }
     world
         .remand(&["budget", "c1", "--tokens", "+5"])
-        .fails(1, "c1 has no bound on tokens: there is nothing to add to");
+        .fails(1, "c1 has no limit on tokens to raise");
     world
         .remand(&["budget", "c9", "--money", "+5"])
         .fails(4, "c9");
@@ -182,7 +182,7 @@ fn an_amount_that_cannot_be_added_is_refused_with_what_is_allowed() {
     world.remand(&["cancel", "c1"]).ok();
     world
         .remand(&["budget", "c1", "--money", "+5"])
-        .fails(1, "c1 is closed: nothing more is done for it");
+        .fails(1, "c1 is closed: its limits can no longer be raised");
 }
 
 /// The total spending per day is limited too: the rest waits for the next day, and nobody is asked.
@@ -224,8 +224,7 @@ fn a_project_that_used_up_its_day_waits_and_others_go_on() {
     let world = &play.world;
     play.tick().ok();
     play.is_held(
-        "agents spent $6.00 on calc today, and `projects.calc.max_cost_usd_per_day` allows $5.00; with a higher bound, \
-         `remand resume c1` goes on at once",
+        "agents spent $6.00 on calc today, and `projects.calc.max_cost_usd_per_day` allows $5.00; after raising the limit, `remand resume c1` continues immediately",
     );
     assert_eq!(play.count("runs"), 2);
     let midnight = "SELECT count(*) FROM changes WHERE held_until = strftime('%Y-%m-%dT00:00:00.000Z', 'now', '+1 day')";

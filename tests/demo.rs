@@ -17,7 +17,7 @@ fn the_demo_shows_three_pull_requests_and_their_ends() {
         "ada/calc#2  Greet by name: passed, sent back by a person, fixed, approved by her",
         "ada/calc#3  Add a banner: never good enough, handed to a person after 2 fixes",
         "grace requests changes: `greet` without a name says `Hello, !`.",
-        "grace asked to review again",
+        "requested another review from grace",
         "grace approved: Much better, thank you.",
         "remand answered at greet.sh:1: Addressed in ",
         "remand commented: needs a person: PR #3 exceeded max fix cycles (2)",
@@ -49,8 +49,10 @@ fn the_demo_shows_three_pull_requests_and_their_ends() {
     // The suggested commands work.
     let db = folder.join("blackboard.db");
     let at = ["--db", db.to_str().unwrap()];
-    let look = |args: &[&str]| world.remand(&[&at[..], args].concat()).ok().stdout;
-    assert!(look(&["why", "ada/calc#3"]).contains("remand approve c3"));
+    let remand = |args: &[&str]| world.remand(&[&at[..], args].concat());
+    let look = |args: &[&str]| remand(args).ok().stdout;
+    let why = remand(&["why", "ada/calc#3"]).held().stdout;
+    assert!(why.contains("remand approve c3"), "{why}");
     assert!(
         look(&["diff", "ada/calc#2", "--cycle", "1"])
             .contains("+greet() { echo \"Hello, ${1:-you}!\"; }")

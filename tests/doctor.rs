@@ -170,7 +170,7 @@ fn gh_in_each_state_of_trouble() {
     told(
         json!("refused"),
         1,
-        "fail GitHub: GitHub could not be asked",
+        "fail GitHub: request to GitHub for `user` failed",
     );
     told(
         json!({ "status": { "status": 401, "body": "{\"message\": \"Bad credentials\"}" } }),
@@ -417,7 +417,7 @@ fn places_and_programs_of_a_project() {
     only(
         &doctor(&stage.world),
         1,
-        "fail project engine: there is no repository at",
+        "fail project engine: no repository at",
     );
     fs::rename(&stage.repo, stage.folder("moved")).unwrap();
     assert!(
@@ -696,7 +696,7 @@ fn a_gh_that_is_logged_out_is_an_error() {
     assert_eq!(check["state"], "fail", "{check}");
     assert_eq!(
         (&check["says"], &check["do"]),
-        (&"gh is not logged in".into(), &"`gh auth login`".into()),
+        (&"gh is not logged in".into(), &"run `gh auth login`".into()),
         "{check}"
     );
 }

@@ -84,7 +84,7 @@ fn the_fixes_of_a_life_end_whoever_asks_for_more() {
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 3));
     assert_eq!(
         escalation(&play),
-        "c1 used all 3 fixes of its life — requires human review"
+        "c1 has used all of its 3 fixes — requires human review"
     );
 
     let refused = play
@@ -128,7 +128,7 @@ fn tokens_are_a_budget_that_survives_restarts_and_new_heads() {
     assert_eq!(play.count("runs"), 3);
     assert_eq!(
         escalation(&play),
-        "c1 used 1200 tokens, all it may — requires human review"
+        "c1 used 1200 tokens, its limit — requires human review"
     );
     assert_eq!(
         play.world
@@ -220,7 +220,7 @@ fn the_same_finding_after_two_fixes_is_handed_to_a_person() {
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
     assert_eq!(
         escalation(&play),
-        "c1 makes no progress: the same finding in generated.txt is still open after 2 fixes: this file must not be ignored — requires human review"
+        "c1 is making no progress: the same finding in generated.txt is still open after 2 fixes: this file must not be ignored — requires human review"
     );
     let bound = play
         .world
@@ -254,7 +254,7 @@ fn a_tree_seen_before_ends_the_loop() {
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
     let told = escalation(&play);
     assert!(
-        told.contains("again exactly what review 1 saw: the fixes go in a circle"),
+        told.contains("the code is again the same as in review 1: the fixes go in circles"),
         "{told}"
     );
     play.check();
@@ -282,7 +282,7 @@ says changes_requested "cycle $REMAND_CYCLE" "$list"
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
     let told = escalation(&play);
     assert!(
-        told.contains("the last review has 2 blocking findings, two fixes ago it was 1"),
+        told.contains("the last review has 2 blocking findings, up from 1 two fixes ago"),
         "{told}"
     );
 }
@@ -475,7 +475,7 @@ fn runs_that_vanish_are_counted_over_restarts() {
     }
     let lost = "SELECT group_concat(metadata ->> 'lost_in_a_row', ' ') FROM events WHERE event_type = 'run_lost'";
     assert_eq!(play.world.sqlite(lost), "1 2 3");
-    assert_eq!(escalation(&play), "3 runs in a row vanished without a word");
+    assert_eq!(escalation(&play), "3 runs in a row ended without a result");
     assert_eq!(play.world.sqlite("SELECT total_fixes FROM changes"), "0");
     play.check();
 }

@@ -248,10 +248,10 @@ fn what_can_not_be_read_or_done_is_told_once_and_the_rest_counts() {
         due(world);
     }
     insta::assert_snapshot!(told(world, "sloppy"), @r#"
-    skipped: what sloppy proposed (k) was not done: no change `c99`
-    skipped: line 3 of sloppy is no proposal: expected ident at line 1 column 2: not JSON
-    skipped: line 4 of sloppy is no proposal: missing field `text`: {"propose": "reject", "key": "x", "change": "c1"}
-    skipped: line 5 of sloppy is no proposal: EOF while parsing a string at line 1 column 9: {"propose
+    skipped: proposal `k` of sloppy was refused: no change `c99`
+    skipped: line 3 of sloppy is not a valid proposal: expected ident at line 1 column 2: not JSON
+    skipped: line 4 of sloppy is not a valid proposal: missing field `text`: {"propose": "reject", "key": "x", "change": "c1"}
+    skipped: line 5 of sloppy is not a valid proposal: EOF while parsing a string at line 1 column 9: {"propose
     "#);
     assert_eq!(play.count("work_items WHERE title = 'look at good'"), 1);
     assert!(
@@ -303,11 +303,11 @@ fn one_that_fails_is_told_once_put_off_and_in_nobodys_way() {
     let said = || all.map(|name| told(world, name)).join("\n");
     let once = said();
     insta::assert_snapshot!(once, @"
-    skipped: nothing of chatters was used: it printed 102 proposals; 100 are the most of one pass
-    skipped: nothing of dies was used: it ended with status 3: no such table
-    skipped: nothing of floods was used: it printed more than 1024 KiB
-    skipped: nothing of hangs was used: it was ended after its limit of 2 s
-    skipped: nothing of missing was used: the program `missing` was not found
+    skipped: chatters failed and its output was not used: it printed 102 proposals; at most 100 are allowed per pass
+    skipped: dies failed and its output was not used: exited with status 3: no such table
+    skipped: floods failed and its output was not used: it printed more than 1024 KiB
+    skipped: hangs failed and its output was not used: stopped after its limit of 2 s
+    skipped: missing failed and its output was not used: the program `missing` was not found
     ");
     assert_eq!(
         world.sqlite("SELECT title FROM work_items WHERE source = 'manual'"),
@@ -325,7 +325,7 @@ fn one_that_fails_is_told_once_put_off_and_in_nobodys_way() {
     assert_eq!((runs("dies"), said()), (2, once), "told once");
     let shown = world.remand(&["evaluators", "show", "dies"]).ok().stdout;
     assert!(
-        shown.contains("it ended with status 3: no such table (since"),
+        shown.contains("exited with status 3: no such table (since"),
         "{shown}"
     );
     assert_eq!(
@@ -334,13 +334,13 @@ fn one_that_fails_is_told_once_put_off_and_in_nobodys_way() {
     );
     world
         .remand(&["evaluators", "run", "dies", "--dry-run"])
-        .fails(1, "nothing of dies is used: it ended with status 3");
+        .fails(1, "nothing of dies is used: exited with status 3");
 
     evaluator(world, "dies", YEARLY, &item("never"));
     due(world);
     play.tick().ok();
     assert!(
-        told(world, "dies").ends_with("resumed: dies works again, after 2 passes that failed"),
+        told(world, "dies").ends_with("resumed: dies works again (2 passes failed)"),
         "{}",
         told(world, "dies")
     );

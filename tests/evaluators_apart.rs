@@ -63,7 +63,7 @@ fn what_a_killed_daemon_left_is_ended_and_what_a_living_one_runs_is_not() {
     play.until("it is run again", || pids(world).len() == 3);
     assert!(!left.into_iter().any(is_alive), "{}", play.log());
     assert!(
-        play.log().contains("outlived whoever started them"),
+        play.log().contains("leftover evaluator programs killed"),
         "{}",
         play.log()
     );
@@ -157,7 +157,7 @@ fn a_bad_line_of_its_own_does_not_wake_it_and_no_more_are_told_than_a_few() {
         world.sqlite(
             "SELECT summary FROM events WHERE target_id = 'muddled' AND summary NOT LIKE 'line %'"
         ),
-        "50 lines in a day are no proposals of muddled: more of them are not told before tomorrow"
+        "50 invalid lines in one day from muddled; no more are reported until tomorrow"
     );
 }
 

@@ -247,7 +247,7 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
     play.world
         .remand_in(&own, &["review", "--max-cycles", "1"])
         .ok();
-    let why = |id: &str| play.world.remand(&["why", id]).ok().words();
+    let why = |id: &str| play.world.remand(&["why", id]).report().words();
     let config = play.world.root().join("config/remand/config.toml");
     let set = |from: &str, to: &str| {
         let settings = std::fs::read_to_string(&config).unwrap();
@@ -265,7 +265,7 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
         why("c1")
     );
     assert!(
-        why("c2").contains("fixes per round: at most 1 (1 from a person for c2)"),
+        why("c2").contains("fixes per round: at most 1 (1 set by a person for c2)"),
         "{}",
         why("c2")
     );
@@ -280,7 +280,7 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
     play.world.remand(&["cycles", "c2", "1"]).ok();
     assert!(
         why("c2")
-            .contains("fixes per round: at most 2 (1 from a person for c2, 1 added by a person)")
+            .contains("fixes per round: at most 2 (1 set by a person for c2, 1 added by a person)")
     );
     set("max_fix_cycles = 2", "max_fix_cycles = 3");
     play.tick().ok();
@@ -306,8 +306,7 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
         play.world.sqlite("SELECT max_fix_cycles FROM changes"),
         "3\n2"
     );
-    let told = play.world.remand(&["why", "c1", "--json"]).ok().stdout;
-    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let told = play.world.held_json(&["why", "c1"]);
     assert_eq!(told["fix_bound"]["most"], 3, "{told}");
     play.check();
 }
@@ -405,7 +404,7 @@ fn a_fix_that_fails_is_told_and_not_tried_again() {
         .sqlite("SELECT summary FROM events WHERE event_type = 'work_failed'");
     assert_eq!(
         told,
-        "review_fix w2 failed: the fix agent `fixer` failed: it ended with status 3: no such model"
+        "review_fix w2 failed: the fix agent `fixer` failed: exited with status 3: no such model"
     );
     assert_eq!(
         play.count("work_items WHERE source = 'code_review' AND fix_cycle > 0"),
@@ -436,7 +435,7 @@ fn a_fix_whose_worktree_is_gone_fails_gracefully() {
         .sqlite("SELECT failure_reason FROM work_items WHERE source = 'review_fix'");
     assert_eq!(
         failed,
-        format!("the worktree {} is gone", play.worktree.display())
+        format!("the worktree {} no longer exists", play.worktree.display())
     );
     assert!(!play.worktree.exists(), "a fix never makes a worktree");
     assert_eq!(
@@ -525,11 +524,11 @@ fn the_whole_loop_can_be_read_from_its_events() {
     let head = play.world.git(&play.worktree, &["rev-parse", "HEAD"]);
     let events = play.events().join("\n").replace(&head[..10], "HEAD");
     insta::assert_snapshot!(events, @r"
-    state_changed: Feature enters as pending_self_review
+    state_changed: Feature added in state pending_self_review
     work_created: code_review queued: Review Feature
     state_changed: pending_self_review → self_reviewing (review_claimed)
     work_claimed: code_review w1 claimed
-    run_started: r1 of w1 begins
+    run_started: r1 of w1 started
     run_finished: r1 ended (agent)
     work_completed: code_review w1 completed
     work_rejected: changes requested: work.txt is not fixed
@@ -538,7 +537,7 @@ fn the_whole_loop_can_be_read_from_its_events() {
     state_changed: self_review_failed → refining (fix_created)
     fix_created: fix 1 of 2 created from 1 rejection
     work_claimed: review_fix w2 claimed
-    run_started: r2 of w2 begins
+    run_started: r2 of w2 started
     run_finished: r2 ended (agent)
     work_completed: review_fix w2 completed
     fix_committed: fix 1 committed: 1 file in 1 commit
@@ -547,7 +546,7 @@ fn the_whole_loop_can_be_read_from_its_events() {
     review_requeued: review of HEAD queued, fix 1/2
     state_changed: pending_self_review → self_reviewing (review_claimed)
     work_claimed: code_review w3 claimed
-    run_started: r3 of w3 begins
+    run_started: r3 of w3 started
     run_finished: r3 ended (agent)
     work_completed: code_review w3 completed
     work_approved: approved: it is fixed now
@@ -644,7 +643,92 @@ fn the_plan_is_found_by_the_feature_number_of_the_branch() {
         .world
         .sqlite("SELECT summary FROM events WHERE event_type = 'skipped' AND change_id = 'c2' ORDER BY id LIMIT 1");
     assert!(
-        none.contains("is given no plan: no folder matches the branch"),
+        none.contains("runs with no plan: no folder matches the branch"),
         "{none}"
+    );
+}
+
+/// Everything that a reviewer wrote about a finding reaches the fixer, the next reviewer and people.
+#[test]
+fn title_failure_and_range_of_a_finding_reach_the_fixer_and_people() {
+    let play = Play::new(&Script {
+        reviewer: r#"
+if grep -q fixed work.txt; then says approved "it is fixed now"
+else says changes_requested "work.txt is not fixed" '{"severity": "high", "category": "logic", "path": "work.txt", "line": 1, "line_end": 3, "title": "Wrong word", "text": "say fixed here", "failure": "a reader sees work", "suggestion": "write fixed"}'; fi
+"#,
+        ..Script::default()
+    });
+    play.tick().ok();
+    assert_eq!(play.state(), "ready_for_human_review");
+    let fix = play.prompt_of_run("r2");
+    let finding = "at: work.txt:1-3\nWrong word\n\nsay fixed here\nfails with: a reader sees work\nsuggested: write fixed\n";
+    assert!(fix.contains(finding), "{fix}");
+    let again = play.prompt_of_run("r3");
+    let finding =
+        "at: work.txt:1-3\nWrong word\n\nsay fixed here\nfails with: a reader sees work\n";
+    assert!(again.contains(finding), "{again}");
+    assert!(again.contains("\"line_end\": 14"), "{again}");
+
+    let world = &play.world;
+    let shown = world.json(&["show", "f1"]);
+    assert_eq!(
+        (
+            &shown["title"],
+            &shown["failure"],
+            &shown["line"],
+            &shown["line_end"]
+        ),
+        (
+            &json!("Wrong word"),
+            &json!("a reader sees work"),
+            &json!(1),
+            &json!(3)
+        )
+    );
+    insta::assert_snapshot!(world.remand(&["show", "f1"]).ok().stdout, @r"
+    f1 [resolved] high work.txt:1-3 Wrong word: say fixed here
+    change     c1
+    category   logic
+    fails with a reader sees work
+    suggestion write fixed
+    resolution judged
+    ");
+    let rejection = world.remand(&["show", "j1"]).ok().stdout;
+    assert!(
+        rejection.contains("finding    f1 high work.txt:1-3 Wrong word: say fixed here\n"),
+        "{rejection}"
+    );
+    assert_eq!(
+        world.json(&["show", "j1"])["metadata"]["findings"][0]["failure"],
+        "a reader sees work"
+    );
+}
+
+/// Other programs add keys to their events: everything that shows metadata shows them.
+#[test]
+fn unknown_keys_of_an_event_are_shown_with_its_rejection_and_its_fix() {
+    let play = Play::new(&Script {
+        reviewer: "says approved fine\n",
+        ..Script::default()
+    });
+    play.tick().ok();
+    let metadata =
+        json!({ "body": "say fixed", "colour": "blue", "findings": [{ "text": "x", "cwe": 79 }] });
+    play.world.sqlite(&format!(
+        "INSERT INTO events (event_type, target_type, target_id, summary, metadata)
+         VALUES ('work_rejected', 'change', 'c1', 'say fixed', '{metadata}')"
+    ));
+    let event = play.world.sqlite("SELECT max(id) FROM events");
+    play.tick().ok();
+    assert_eq!(play.count("rejections WHERE state = 'fixed'"), 1);
+    let item = play
+        .world
+        .sqlite("SELECT item_id FROM rejections WHERE rejection_id = 'j1'");
+    let world = &play.world;
+    assert_eq!(world.json(&["show", &event])["metadata"], metadata);
+    assert_eq!(world.json(&["show", "j1"])["metadata"], metadata);
+    assert_eq!(
+        world.json(&["show", &item])["rejections"][0]["metadata"],
+        metadata
     );
 }

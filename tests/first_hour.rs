@@ -267,9 +267,9 @@ fn what_a_gate_leaves_in_a_user_s_own_worktree_stays_and_is_not_committed() {
         .remand(&["refine", "c1", "--text", "and again"])
         .ok();
     hour.world.remand(&["tick"]).ok();
-    let reason = hour.world.remand(&["why", "c1"]).ok().words();
+    let reason = hour.world.remand(&["why", "c1"]).held().words();
     assert!(
-        reason.contains("has changes that are not committed: mine.txt"),
+        reason.contains("has uncommitted changes: mine.txt"),
         "{reason}"
     );
 }
@@ -322,7 +322,7 @@ fn gates_that_are_red_on_the_base_and_on_the_change_pay_no_agent() {
     );
     play.tick().ok();
     play.is_held(&format!(
-        "the gate `gate` is red on main ({}) too, so no agent was started: calc::adds;",
+        "the gate `gate` also fails on main ({}), so no agent was started: calc::adds;",
         &main[..10]
     ));
     assert!(
@@ -415,7 +415,7 @@ fn a_set_up_that_fails_on_the_base_pays_no_agent() {
     let play = gated("exit 0\n", HOLD);
     set(&play, "prepare", "echo 'no such registry' >&2\nexit 4\n");
     play.tick().ok();
-    play.is_held("the set-up `prepare` failed (status 4): no such registry");
+    play.is_held("the setup `prepare` failed (status 4): no such registry");
     assert_eq!((play.count("runs"), ran(&play, "gate").len()), (0, 0));
 }
 

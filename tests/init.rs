@@ -93,7 +93,7 @@ fn all_by_itself() {
     site is WORLD/src/site, work goes into main
     what is pushed goes to https://github.com/ada/site.git
     green: `cargo test` on main of site
-    on GitHub nothing can be done yet: gh is not logged in; `gh auth login`
+    on GitHub nothing can be done yet: gh is not logged in; run `gh auth login`
 
     Next:
       remand doctor                  what is still missing, and how to get it
@@ -635,7 +635,7 @@ fn a_set_up_is_found_by_its_lock_file_and_tried_with_the_gates() {
         (&"site".into(), &"not_run".into()),
         "{shown}"
     );
-    let reason = "the set-up `npm install --nowhere` failed (status 3): no such option";
+    let reason = "the setup `npm install --nowhere` failed (status 3): no such option";
     assert_eq!(tried["reason"], reason, "{shown}");
     let output = world
         .remand_in(&site, &["init", "--force", "--no-try"])
@@ -671,7 +671,7 @@ fn a_set_up_that_fails_is_named_by_what_failed_in_it() {
     let mut lines = shown.lines();
     assert_eq!(
         lines.next().unwrap(),
-        "the gates on main of site: the set-up `npm ci` failed (status 1): EUSAGE: `npm ci` can only install packages \
+        "the gates on main of site: the setup `npm ci` failed (status 1): EUSAGE: `npm ci` can only install packages \
          when your package.json and package-lock.json or npm-shrinkwrap.json are in sync. Please update your lock file \
          with `n…"
     );

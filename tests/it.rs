@@ -23,6 +23,7 @@ mod evaluators_apart;
 mod feedback_loop;
 mod first_hour;
 mod forge;
+mod git_processes;
 mod hidden;
 mod init;
 mod intake;

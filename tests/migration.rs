@@ -397,6 +397,36 @@ const SENTENCES: &[(&str, &str, &[&str])] = &[
     ("evaluator_troubles", "reason", &["%"]),
 ];
 
+/// Version 2 stored only a sentence for rejections that it left behind at a bound.
+#[test]
+fn rejections_that_version_2_skipped_have_the_code_of_their_reason() {
+    let world = World::new();
+    let (_, rows) = stories(STORIES[1]).next().unwrap();
+    let skipped = "UPDATE rejections SET state = 'skipped', reason = ";
+    load(
+        &world,
+        &format!(
+            "{rows}
+            {skipped}'c1 exceeded max fix cycles (2)' WHERE rejection_id = 'j1';
+            INSERT INTO events (event_type, actor_id, target_type, target_id, change_id, summary, metadata)
+            SELECT 'skipped', 'remand', 'change', change_id, change_id, reason || '; going on as on_max_cycles says',
+                json_object('reason', reason, 'bound', 'cycles')
+            FROM rejections WHERE rejection_id = 'j1';
+            UPDATE work_items SET status = 'cancelled', claimed_by = NULL, lease_expires_at = NULL,
+                completed_at = created_at, failure_reason = 'no move'
+            WHERE item_id = (SELECT item_id FROM rejections WHERE rejection_id = 'j2');
+            {skipped}'no move' WHERE rejection_id = 'j2';
+            {skipped}'c1 is merged' WHERE rejection_id = 'j3';\n"
+        ),
+        &[],
+    );
+    let ended = |id| world.json(&["show", id])["ended_by"].clone();
+    assert_eq!(
+        ["j1", "j2", "j3"].map(ended),
+        ["bound_passed", "not_runnable", "change_over"]
+    );
+}
+
 #[test]
 fn a_bare_rejection_in_an_old_blackboard_is_fixed_like_any_other() {
     let play = ready_after_version_2();

@@ -719,7 +719,7 @@ fn a_rejection_that_comes_too_late_says_why_nothing_follows() {
     play.tick().ok();
     assert_eq!(fixes(&play), 2);
     assert!(
-        play.why().contains("c1 waits for a person"),
+        play.why().contains("c1 is waiting for a person"),
         "{}",
         play.why()
     );
@@ -767,7 +767,7 @@ fn an_item_that_nobody_runs_is_left_alone() {
     ));
     assert_eq!(
         told,
-        format!("{item} left alone: this version does not run items of source `manual`")
+        format!("{item} is not run: this version does not run items of source `manual`")
     );
     assert_eq!(
         play.world.sqlite(&format!(
@@ -852,7 +852,7 @@ fn a_hold_backs_off_and_ends_by_itself() {
     );
     assert_eq!(
         play.count(
-            "events WHERE event_type = 'resumed' AND metadata ->> 'reason' = 'the time is up'"
+            "events WHERE event_type = 'resumed' AND metadata ->> 'reason' = 'the hold has expired'"
         ),
         3
     );

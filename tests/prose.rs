@@ -52,7 +52,7 @@ impl Course {
         let events = world.sqlite("SELECT event_type, summary, metadata FROM events ORDER BY id");
         assert_eq!(is, state, "{name}:\n{events}");
         let mut seen: Vec<String> = CODES.iter().map(|sql| world.sqlite(sql)).collect();
-        let why = world.json(&["why", "c1"]);
+        let why = world.why("c1");
         assert!(why["because"].is_string(), "{why}");
         seen.push(world.plain(&json!([why["because"], why["commands"]]).to_string()));
         self.steps.push((name.to_owned(), seen));
@@ -123,7 +123,12 @@ fn the_switch_replaces_every_sentence() {
          UNION ALL SELECT decision FROM changes UNION ALL SELECT reason FROM rejections UNION ALL SELECT reason FROM reviews",
     );
     assert!(stored.lines().count() > 8, "{stored}");
-    for line in stored.lines() {
+    let metadata = play.world.sqlite(
+        "SELECT metadata ->> 'reason' FROM events WHERE event_type IN ('escalated', 'work_failed', 'work_cancelled', 'skipped')
+         UNION ALL SELECT metadata ->> 'decide' FROM events WHERE event_type = 'escalated'",
+    );
+    assert!(metadata.lines().count() > 1, "{metadata}");
+    for line in stored.lines().chain(metadata.lines()) {
         let is_random = line.len() == 26 && line.split(' ').all(|word| word.len() == 8);
         assert!(is_random, "{line:?} in\n{stored}");
     }

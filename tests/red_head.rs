@@ -50,7 +50,7 @@ fn is_fixed_before_it_is_reviewed(play: &Play) {
     let prompt = play.prompt_of_run("r1");
     for text in [
         "from: the project's own checks",
-        "The gate `gate all` is red on this branch",
+        "The gate `gate all` fails on this branch",
         "left: 3, right: 4",
     ] {
         assert!(prompt.contains(text), "{text:?} is not in {prompt}");
@@ -84,7 +84,7 @@ fn a_gate_that_is_red_on_the_head_only_sends_it_back_before_a_reviewer_is_paid()
     let led = led.split("\nwork_created").next().unwrap();
     insta::assert_snapshot!(play.world.plain(led), @"
     work_completed: code_review w1 completed
-    work_rejected: the gate `gate all` is red on SHA: calc::adds
+    work_rejected: the gate `gate all` fails on SHA: calc::adds
     state_changed: self_reviewing → self_review_failed (gates_red)
     ");
     let rejected = play.world.json(&["show", "j1"]);
@@ -97,7 +97,7 @@ fn a_gate_that_is_red_on_the_head_only_sends_it_back_before_a_reviewer_is_paid()
         (Some("fixed"), Some(false))
     );
     assert!(
-        play.why().contains("the gate `gate all` is red on"),
+        play.why().contains("the gate `gate all` fails on"),
         "{}",
         play.why()
     );
@@ -119,7 +119,7 @@ fn a_pull_request_is_sent_back_by_its_gates_before_a_reviewer_is_paid() {
     // One review is posted, that of the reviewer; the note of the fix gives its reason.
     assert_eq!(stage.posted("POST", "/pulls/1/reviews").len(), 1);
     let notes = format!("{:?}", stage.posted("POST", "/issues/1/comments"));
-    assert!(notes.contains("the gate `gate all` was red"), "{notes}");
+    assert!(notes.contains("the gate `gate all` failed"), "{notes}");
 }
 
 /// Wherever it dies, the change is rejected once.
@@ -156,7 +156,7 @@ fn a_rejection_by_a_gate_is_bounded_and_its_output_goes_into_the_next_round() {
     play.tick().ok();
     play.is_escalated("c1 exceeded max fix cycles (0)");
     assert!(
-        play.why().contains("the gate `gate all` is red on"),
+        play.why().contains("the gate `gate all` fails on"),
         "{}",
         play.why()
     );
@@ -175,7 +175,7 @@ fn a_gate_that_a_fix_leaves_red_goes_to_a_person() {
     play.fixer("cat >/dev/null\necho more >>work.txt\n");
     play.tick().ok();
     play.is_escalated(
-        "the gates are red, also after the agent was sent back once: $ gate all: calc::adds",
+        "the gates failed, even after one more attempt by the agent: $ gate all: calc::adds",
     );
     assert_eq!(runs(&play), "w2 fixer\nw2 fixer");
     play.fixer(FIXES);
@@ -201,7 +201,7 @@ fn in_shadow_a_gate_that_is_red_on_the_head_is_stored_and_nothing_follows() {
     let shadowed = play
         .world
         .sqlite("SELECT summary FROM events WHERE event_type = 'shadowed'");
-    insta::assert_snapshot!(play.world.plain(&shadowed), @"reviewed in shadow, nothing follows from it: changes_requested: the gate `gate all` is red on SHA: calc::adds");
+    insta::assert_snapshot!(play.world.plain(&shadowed), @"reviewed in shadow mode, with no effect: changes_requested: the gate `gate all` fails on SHA: calc::adds");
     let review = &play.world.json(&["show", "w1"])["shadow_review"];
     assert_eq!(
         (review["verdict"].as_str(), review["agent"].as_str()),

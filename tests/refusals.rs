@@ -211,7 +211,7 @@ fn a_database_of_another_program() {
     let before = fs::read(&db).unwrap();
     for command in ["run", "tick", "list"] {
         bounded(&world, &["--db", db.to_str().unwrap(), command])
-            .fails(3, "is a SQLite database, but not a blackboard of remand");
+            .fails(3, "is a SQLite database but not a remand blackboard");
     }
     assert!(fs::read(&db).unwrap() == before, "it is not ours to change");
 }

@@ -76,7 +76,7 @@ fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
         1,
         "once, not at each heartbeat"
     );
-    insta::assert_snapshot!(masked(&play, &play.answer(), "w1"), @"it is in shadow: nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run code_review w1 by reviewer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, as no run of reviewer is known here: 20 times its prompt, $3 a million tokens, 200 tokens a second); the prompt is in WORLD/state/remand/shadow/w1.md");
+    insta::assert_snapshot!(masked(&play, &play.answer(), "w1"), @"it is in shadow: nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run code_review w1 by reviewer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, without an earlier run of reviewer on this machine: 20 times its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w1.md");
     assert_eq!(world.json(&["why", "c1"])["because"], "shadow");
     let shown = world.remand(&["show", "w1"]).ok().stdout;
     assert!(
@@ -134,7 +134,7 @@ fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
     );
     assert!(
         told.contains("review_fix w4 by fixer")
-            && told.contains("the median of 1 run of fixer here"),
+            && told.contains("the median of 1 run of fixer on this machine"),
         "{told}"
     );
     assert_eq!(play.count("runs"), 3, "no more than before");
@@ -173,7 +173,7 @@ fn the_settings_put_a_project_in_shadow_and_a_changes_own_word_wins() {
     ));
     assert_eq!(state, "ready_for_human_review");
     let told = format!(
-        "events WHERE change_id = '{other}' AND summary = 'shadow is off, as the configuration says for calc'"
+        "events WHERE change_id = '{other}' AND summary = 'shadow mode is off, as configured for calc'"
     );
     assert_eq!(play.count(&told), 1);
     world
@@ -182,7 +182,7 @@ fn the_settings_put_a_project_in_shadow_and_a_changes_own_word_wins() {
     world.remand(&["cancel", "c1"]).ok();
     world
         .remand(&["shadow", "c1", "on"])
-        .fails(1, "c1 is closed: nothing is done for it anyway");
+        .fails(1, "c1 is closed: shadow mode has no effect on it");
     let (all, shadow) = (
         world.remand(&["stats"]).ok().stdout,
         world.remand(&["stats", "--shadow"]).ok().stdout,
@@ -230,7 +230,7 @@ fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
         (head.clone(), pushes)
     );
     play.worktree_is_at(&head);
-    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @r#"it is in shadow, as the settings say (`shadow = "dry"`): nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, as no run of fixer is known here: 20 times its prompt, $3 a million tokens, 200 tokens a second); the prompt is in WORLD/state/remand/shadow/w2.md"#);
+    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @r#"it is in shadow, as the settings say (`shadow = "dry"`): nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, without an earlier run of fixer on this machine: 20 times its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w2.md"#);
     let table = world.remand(&["stats", "--shadow"]).ok();
     let row: Vec<&str> = table
         .stdout

@@ -36,7 +36,7 @@ fn after(deed: impl Fn(&Play)) -> Play {
     let status = ended(daemon, PATIENCE / 3);
     assert_eq!(status.code(), Some(5), "{}", play.log());
     assert!(
-        play.log().contains("nothing more is done"),
+        play.log().contains("while in use; stopping"),
         "{}",
         play.log()
     );

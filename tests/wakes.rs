@@ -263,10 +263,12 @@ enum By {
     BareInsert,
 }
 
-/// An idle daemon acts on an event within 100 ms, whoever appended it; of a hundred none is lost.
+/// An idle daemon acts on an event whoever appended it, and of a hundred none is lost. It looks by
+/// itself only once an hour here. How soon it acts is measured by `cargo bench --bench large`.
 #[test]
 fn an_idle_daemon_is_woken_by_whoever_appends_an_event() {
-    let tables = "[loop]\nmax_fix_cycles = 100\nmax_total_fixes = 100\n[heartbeat]\nlook_s = 30\n";
+    let tables =
+        "[loop]\nmax_fix_cycles = 100\nmax_total_fixes = 100\n[heartbeat]\nlook_s = 3600\n";
     let play = Play::new(&Script {
         reviewer: APPROVES,
         tables,
@@ -275,7 +277,7 @@ fn an_idle_daemon_is_woken_by_whoever_appends_an_event() {
     play.tick().ok();
     let bare = rusqlite::Connection::open(play.world.db()).unwrap();
     bare.busy_timeout(Duration::from_secs(10)).unwrap();
-    // Paused changes: their fix is created, which is what is measured, and nothing is run.
+    // Paused changes: their fix is created, and nothing is run.
     for n in 2..=35 {
         play.another(&format!("b{n}"));
     }
@@ -287,18 +289,9 @@ fn an_idle_daemon_is_woken_by_whoever_appends_an_event() {
     .unwrap();
     let daemon = play.daemon();
     for by in [By::OurCli, By::AnotherProcess, By::BareInsert] {
-        let mut late: Vec<i64> = Vec::new();
         for n in 1..=34 {
-            late.push(how_late(&play, &bare, by, &format!("c{n}")));
+            is_acted_on(&play, &bare, by, &format!("c{n}"));
         }
-        late.sort_unstable();
-        let (median, worst) = (late[late.len() / 2], late[late.len() - 1]);
-        println!(
-            "{by:?}: median {median} ms, worst {worst} ms of {}",
-            late.len()
-        );
-        assert!(median <= 100, "{by:?}: median {median} ms: {late:?}");
-        assert!(worst <= 1000, "{by:?}: worst {worst} ms: {late:?}");
     }
     assert_eq!(
         play.count("events WHERE event_type = 'fix_created'"),
@@ -312,7 +305,7 @@ fn an_idle_daemon_is_woken_by_whoever_appends_an_event() {
 /// notification: it is still detected, long before the periodic check.
 #[test]
 fn a_commit_that_shows_late_is_not_missed() {
-    let tables = "[heartbeat]\nlook_s = 30\n";
+    let tables = "[heartbeat]\nlook_s = 3600\n";
     let play = Play::new(&Script {
         reviewer: APPROVES,
         tables,
@@ -322,7 +315,6 @@ fn a_commit_that_shows_late_is_not_missed() {
     let daemon = play.daemon();
     let bare = rusqlite::Connection::open(play.world.db()).unwrap();
     bare.busy_timeout(Duration::from_secs(10)).unwrap();
-    let mut late = Vec::new();
     for round in 0..150 {
         // Both are skipped, each with an event, which is a commit of the daemon itself.
         let targets = [format!("no{round}a"), format!("no{round}b")];
@@ -331,20 +323,13 @@ fn a_commit_that_shows_late_is_not_missed() {
             bare.execute(sql, [target]).unwrap();
         }
         let id = bare.last_insert_rowid().to_string();
-        late.push(wait_for_event(&bare, "skipped", &id));
+        wait_for_event(&bare, "skipped", &id);
     }
     assert!(daemon.stop().success());
-    late.sort_unstable();
-    let (median, worst) = (late[late.len() / 2], late[late.len() - 1]);
-    println!(
-        "two at once: median {median} ms, worst {worst} ms of {}",
-        late.len()
-    );
-    assert!(median <= 100 && worst <= 2000, "{late:?}");
 }
 
-/// Returns the milliseconds from the end of the append to the event that the fix was created.
-fn how_late(play: &Play, bare: &rusqlite::Connection, by: By, change: &str) -> i64 {
+/// Appends an event and waits until the daemon has acted on it.
+fn is_acted_on(play: &Play, bare: &rusqlite::Connection, by: By, change: &str) {
     let before: i64 = count_fixes(bare, change);
     match by {
         // Most commands run a pass in the same transaction; an item of an unsupported source waits
@@ -361,23 +346,13 @@ fn how_late(play: &Play, bare: &rusqlite::Connection, by: By, change: &str) -> i
             bare.execute(sql, [change]).unwrap();
         }
     }
-    let appended = now_ms(bare);
-    let begun = Instant::now();
-    while count_fixes(bare, change) == before {
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "{by:?}: the event of {change} was lost"
-        );
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let sql = "SELECT CAST(unixepoch(timestamp, 'subsec') * 1000 AS INTEGER) FROM events WHERE event_type = 'fix_created' AND change_id = ?1 ORDER BY id DESC LIMIT 1";
-    let created: i64 = bare.query_row(sql, [change], |row| row.get(0)).unwrap();
+    let what = format!("a fix for the event of {change}, by {by:?}");
+    play.until(&what, || count_fixes(bare, change) > before);
     // Resets for the next: the fix is finished, and the change is approved again.
     let reset = "UPDATE rejections SET state = 'skipped', reason = 'measured' WHERE change_id = '{}' AND state = 'in_fix';
         UPDATE work_items SET status = 'cancelled', completed_at = created_at WHERE change_id = '{}' AND status = 'blocked' AND source = 'review_fix';
         UPDATE changes SET state = 'ready_for_human_review' WHERE change_id = '{}'";
     bare.execute_batch(&reset.replace("{}", change)).unwrap();
-    (created - appended).max(0)
 }
 
 fn count_fixes(conn: &rusqlite::Connection, change: &str) -> i64 {
@@ -385,53 +360,29 @@ fn count_fixes(conn: &rusqlite::Connection, change: &str) -> i64 {
     conn.query_row(sql, [change], |row| row.get(0)).unwrap()
 }
 
-fn wait_for_event(conn: &rusqlite::Connection, event_type: &str, target: &str) -> i64 {
-    let appended = now_ms(conn);
+fn wait_for_event(conn: &rusqlite::Connection, event_type: &str, target: &str) {
     let begun = Instant::now();
-    loop {
-        let sql = "SELECT CAST(unixepoch(timestamp, 'subsec') * 1000 AS INTEGER) FROM events WHERE event_type = ?1 AND target_id = ?2";
-        match conn.query_row(sql, [event_type, target], |row| row.get::<_, i64>(0)) {
-            Ok(moment) => return (moment - appended).max(0),
-            Err(rusqlite::Error::QueryReturnedNoRows) => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            Err(error) => panic!("{error}"),
-        }
+    let sql = "SELECT EXISTS (SELECT 1 FROM events WHERE event_type = ?1 AND target_id = ?2)";
+    while !conn
+        .query_row(sql, [event_type, target], |row| row.get::<_, bool>(0))
+        .unwrap()
+    {
         assert!(begun.elapsed() < PATIENCE, "no {event_type} of {target}");
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-fn now_ms(conn: &rusqlite::Connection) -> i64 {
-    conn.query_row(
-        "SELECT CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER)",
-        [],
-        |row| row.get(0),
-    )
-    .unwrap()
-}
-
-/// An idle daemon costs next to nothing, and writes nothing at all.
+/// An idle daemon wakes up a few times a second, and writes nothing at all. Its CPU time is measured
+/// by `cargo bench --bench large`.
 #[test]
 fn an_idle_daemon_costs_next_to_nothing() {
     let play = Play::new(&Script::default());
     play.tick().ok();
     let daemon = play.daemon();
-    let seconds = if is_long() { 20 } else { 5 };
     let quiet = Quiet::begins(&play, &daemon);
-    let (before, ticks) = (cpu_ns(daemon.pid()), cpu_ticks(daemon.pid()));
-    let begun = Instant::now();
-    std::thread::sleep(Duration::from_secs(seconds));
-    let elapsed = begun.elapsed();
-    let spent = cpu_ns(daemon.pid()) - before;
-    let ticks = cpu_ticks(daemon.pid()) - ticks;
-    let per_second = Duration::from_nanos(spent).as_secs_f64() * 1000.0 / elapsed.as_secs_f64();
-    let (memory, files) = (rss_kb(daemon.pid()), descriptors(daemon.pid()));
-    println!(
-        "idle: {per_second:.3} ms of CPU a second ({ticks} ticks in {seconds} s), {memory} kB, {files:?} descriptors"
-    );
+    play.becomes_quiet(&daemon);
+    let files = descriptors(daemon.pid());
     quiet.ends(&play, &daemon);
-    // This measures an unoptimised build on a shared machine.
-    assert!(per_second <= 2.0, "{per_second:.3} ms a second");
     assert!(
         files.is_none_or(|files| files <= 30),
         "{files:?} descriptors"
@@ -482,14 +433,7 @@ fn a_schedule_is_kept_while_nothing_happens() {
     // After it is removed, its last time stays on the blackboard and is not used any more.
     std::fs::remove_file(folder.join("review_feedback.toml")).unwrap();
     let daemon = play.daemon();
-    std::thread::sleep(Duration::from_secs(3));
-    let before = cpu_ns(daemon.pid());
-    std::thread::sleep(Duration::from_secs(3));
-    let spent = Duration::from_nanos(cpu_ns(daemon.pid()) - before);
-    assert!(
-        spent < Duration::from_millis(6),
-        "{spent:?} in three idle seconds"
-    );
+    play.becomes_quiet(&daemon);
     assert!(daemon.stop().success());
 }
 
@@ -544,38 +488,6 @@ fn bytes(db: &Path) -> (Vec<u8>, Vec<u8>) {
         std::fs::read(db).unwrap(),
         std::fs::read(wal).unwrap_or_default(),
     )
-}
-
-/// Returns the CPU time of all threads of a process, as counted by the kernel, in nanoseconds.
-fn cpu_ns(pid: u32) -> u64 {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let of_thread = |path: std::path::PathBuf| -> u64 {
-        let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
-        text.split_whitespace()
-            .next()
-            .and_then(|ns| ns.parse().ok())
-            .unwrap_or(0)
-    };
-    threads
-        .flatten()
-        .map(|thread| of_thread(thread.path()))
-        .sum()
-}
-
-/// Returns utime + stime.
-fn cpu_ticks(pid: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
-    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-}
-
-fn rss_kb(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// Returns the number of descriptors. Only root sees those of a daemon.
@@ -662,7 +574,7 @@ fn an_event_about_nothing_is_skipped_once() {
     let expected: Vec<String> = ["change `c99`", "work_item `w99`", "blackboard `c1`"]
         .iter()
         .zip(first..)
-        .map(|(what, id)| format!("work_rejected of event {id} made no work: {what} is not known"))
+        .map(|(what, id)| format!("event {id} (work_rejected) created no work: unknown {what}"))
         .collect();
     assert_eq!(play.world.sqlite(told), expected.join("\n"));
     assert_eq!(play.count("rejections"), 0);

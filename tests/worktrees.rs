@@ -56,7 +56,7 @@ fn git_dir(play: &Play) -> PathBuf {
 fn gone() {
     for_a_person(
         |play| fs::remove_dir_all(&play.worktree).unwrap(),
-        "is gone",
+        "no longer exists",
         Play::do_what_it_says,
     );
 }
@@ -67,19 +67,23 @@ fn a_file_stands_in_its_place() {
         fs::remove_dir_all(&play.worktree).unwrap();
         fs::write(&play.worktree, "a person's notes\n").unwrap();
     };
-    for_a_person(trouble, "is gone: a file stands in its place", |play| {
-        assert_eq!(
-            fs::read_to_string(&play.worktree).unwrap(),
-            "a person's notes\n"
-        );
-        assert!(
-            play.answer().contains("move away what stands there"),
-            "{}",
-            play.answer()
-        );
-        fs::rename(&play.worktree, play.world.root().join("notes")).unwrap();
-        play.do_what_it_says();
-    });
+    for_a_person(
+        trouble,
+        "no longer exists: a file is in its place",
+        |play| {
+            assert_eq!(
+                fs::read_to_string(&play.worktree).unwrap(),
+                "a person's notes\n"
+            );
+            assert!(
+                play.answer().contains("move away what is there"),
+                "{}",
+                play.answer()
+            );
+            fs::rename(&play.worktree, play.world.root().join("notes")).unwrap();
+            play.do_what_it_says();
+        },
+    );
 }
 
 #[test]
@@ -89,10 +93,14 @@ fn a_symlink_stands_in_its_place() {
         fs::rename(&play.worktree, elsewhere(play)).unwrap();
         std::os::unix::fs::symlink(elsewhere(play), &play.worktree).unwrap();
     };
-    for_a_person(trouble, "is gone: a symlink stands in its place", |play| {
-        fs::remove_file(&play.worktree).unwrap();
-        fs::rename(elsewhere(play), &play.worktree).unwrap();
-    });
+    for_a_person(
+        trouble,
+        "no longer exists: a symlink is in its place",
+        |play| {
+            fs::remove_file(&play.worktree).unwrap();
+            fs::rename(elsewhere(play), &play.worktree).unwrap();
+        },
+    );
 }
 
 /// LOST-7
@@ -106,7 +114,7 @@ fn dirty_with_a_persons_edits() {
     };
     for_a_person(
         trouble,
-        "has changes that are not committed: README.md, work.txt",
+        "has uncommitted changes: README.md, work.txt",
         |play| {
             assert_eq!(
                 fs::read(play.worktree.join("work.txt")).unwrap(),
@@ -134,17 +142,13 @@ fn dirty_with_a_persons_edits() {
 #[test]
 fn a_person_left_a_new_file() {
     let trouble = |play: &Play| fs::write(play.worktree.join("notes.txt"), "mine\n").unwrap();
-    for_a_person(
-        trouble,
-        "has changes that are not committed: notes.txt",
-        |play| {
-            assert_eq!(
-                fs::read_to_string(play.worktree.join("notes.txt")).unwrap(),
-                "mine\n"
-            );
-            play.world.git(&play.worktree, &["stash", "-q", "-u"]);
-        },
-    );
+    for_a_person(trouble, "has uncommitted changes: notes.txt", |play| {
+        assert_eq!(
+            fs::read_to_string(play.worktree.join("notes.txt")).unwrap(),
+            "mine\n"
+        );
+        play.world.git(&play.worktree, &["stash", "-q", "-u"]);
+    });
 }
 
 #[test]
@@ -186,7 +190,7 @@ fn outside_the_roots() {
     };
     for_a_person(
         trouble,
-        "is outside the folders that worktrees may be in",
+        "is outside the allowed folders for worktrees",
         |play| {
             assert!(
                 play.answer().contains("worktree_roots"),
@@ -208,7 +212,7 @@ fn in_the_middle_of_a_rebase() {
             "! git rebase -q --exec false main 2>/dev/null",
         ));
     };
-    for_a_person(trouble, "a rebase is not finished in", |play| {
+    for_a_person(trouble, "unfinished rebase in", |play| {
         assert!(
             git_dir(play).join("rebase-merge").exists(),
             "it is not ours to end"
@@ -227,7 +231,7 @@ fn in_the_middle_of_a_merge() {
             &["merge", "-q", "--no-commit", "--no-ff", "main"],
         );
     };
-    for_a_person(trouble, "a merge is not finished in", |play| {
+    for_a_person(trouble, "unfinished merge in", |play| {
         assert!(
             git_dir(play).join("MERGE_HEAD").exists(),
             "it is not ours to end"
@@ -262,7 +266,7 @@ fn another_repository_is_at_that_path() {
         play.world
             .commit(&play.worktree, "work.txt", "another\n", "another");
     };
-    for_a_person(trouble, "belongs to another repository than", |play| {
+    for_a_person(trouble, "does not belong to the repository", |play| {
         assert_eq!(
             fs::read_to_string(play.worktree.join("work.txt")).unwrap(),
             "another\n"
@@ -298,7 +302,7 @@ fn the_base_branch_is_deleted() {
                 .git(&play.repo, &["branch", "-m", "main", "trunk"]),
         );
     };
-    for_a_person(trouble, "the base branch main is gone", |play| {
+    for_a_person(trouble, "the base branch main no longer exists", |play| {
         play.world
             .git(&play.repo, &["branch", "-m", "trunk", "main"]);
     });
@@ -313,7 +317,7 @@ fn another_git_is_at_work() {
         let runs = play.count("runs");
         play.tick().ok();
         play.is_held(
-            "index.lock is there: another git is at work in the worktree, or one was killed",
+            "index.lock exists: another git process is running in the worktree, or one was killed",
         );
         assert!(lock.exists(), "it is not ours to remove");
         assert_eq!(play.count("runs"), runs);
@@ -338,7 +342,7 @@ fn a_lock_that_stays_goes_to_a_person_only_after_a_while() {
     play.tick().ok();
     for _ in 0..3 {
         again();
-        play.is_held("index.lock is there");
+        play.is_held("index.lock exists");
     }
     let first = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-11 minutes')";
     play.world
@@ -454,7 +458,7 @@ fn with_a_space_in_its_path() {
         .ok();
     fs::remove_dir_all(&play.worktree).unwrap();
     play.tick().ok();
-    play.is_escalated("is gone");
+    play.is_escalated("no longer exists");
     play.do_what_it_says();
     play.world.remand(&["retry", "c1"]).ok();
     play.tick().ok();

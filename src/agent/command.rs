@@ -47,10 +47,7 @@ fn judge(exit: &Exit, result: &ReportedResult, stderr: &str) -> End {
     }
     match exit.status {
         Some(0) => End::Good,
-        Some(status) => End::Failed(format!(
-            "it ended with status {status}{}",
-            last_words(stderr)
-        )),
+        Some(status) => End::Failed(format!("exited with status {status}{}", last_words(stderr))),
         None => End::Lost,
     }
 }

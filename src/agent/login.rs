@@ -84,7 +84,7 @@ impl Agent {
             ));
         }
         if cfg!(target_os = "macos") {
-            return Login::NotLookedAt("its login may be in the keychain, which is not looked at");
+            return Login::NotLookedAt("its login may be in the keychain, which is not checked");
         }
         Login::Missing {
             r#do: "run `claude` once and log in there, or set ANTHROPIC_API_KEY where remand runs",

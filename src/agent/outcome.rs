@@ -67,7 +67,7 @@ fn ended_by(exit: Option<&Exit>) -> Option<End> {
     };
     if exit.survivors > 0 {
         return Some(End::Failed(format!(
-            "{} of its processes could not be ended",
+            "{} of its processes could not be killed",
             exit.survivors
         )));
     }
@@ -75,10 +75,10 @@ fn ended_by(exit: Option<&Exit>) -> Option<End> {
     match exit.ended {
         Ended::Agent => None,
         Ended::IdleLimit => Some(End::Failed(format!(
-            "it said nothing for too long and was ended after {seconds} s"
+            "no output for too long, stopped after {seconds} s"
         ))),
         Ended::TotalLimit => Some(End::Failed(format!(
-            "it took too long and was ended after {seconds} s"
+            "took too long, stopped after {seconds} s"
         ))),
         Ended::DaemonGone | Ended::Lost => Some(End::Lost),
         Ended::Stopped => Some(End::Stopped),
@@ -86,9 +86,9 @@ fn ended_by(exit: Option<&Exit>) -> Option<End> {
             let why = exit
                 .detail
                 .clone()
-                .unwrap_or_else(|| "it is not there or can't be run".into());
+                .unwrap_or_else(|| "not found or not executable".into());
             Some(End::Hold {
-                reason: format!("the agent can't be started: {why}"),
+                reason: format!("the agent cannot be started: {why}"),
                 until: None,
             })
         }
@@ -181,7 +181,7 @@ mod tests {
         let end = end(folder.path(), Ended::Agent, Some(3));
         assert_eq!(
             end,
-            End::Failed("it ended with status 3: no such model".into())
+            End::Failed("exited with status 3: no such model".into())
         );
     }
 }

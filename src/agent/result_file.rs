@@ -65,7 +65,7 @@ impl ReportedResult {
             ),
             Err(error) => (
                 Self::default(),
-                Some(format!("result.json can't be read: {error}")),
+                Some(format!("cannot read result.json: {error}")),
             ),
         }
     }
@@ -108,7 +108,7 @@ mod tests {
         fs::write(result_file(folder.path()), "tokens: many").unwrap();
         let (result, odd) = ReportedResult::read(folder.path());
         assert_eq!(result, ReportedResult::default());
-        assert!(odd.unwrap().starts_with("result.json can't be read"));
+        assert!(odd.unwrap().starts_with("cannot read result.json"));
     }
 
     #[test]

@@ -36,15 +36,15 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
     let refuse_beside = |live: &Change, what: &str| {
         let (id, state) = (&live.change_id, live.state);
         Err(BoardError::refused_with_hint(
-            format!("{what} of {id} ({state}) already"),
-            format!("look at it with `remand status {id}`"),
+            format!("{what} already belongs to {id} ({state})"),
+            format!("see `remand status {id}`"),
         ))
     };
     if let Some(live) = live_change_at(conn, &new.worktree)? {
-        return refuse_beside(&live, &format!("{} is the worktree", new.worktree));
+        return refuse_beside(&live, &format!("worktree {}", new.worktree));
     }
     if let Some(live) = live_change_on(conn, &new.project_id, &new.branch)? {
-        return refuse_beside(&live, &format!("the branch {} is that", new.branch));
+        return refuse_beside(&live, &format!("branch {}", new.branch));
     }
     let most_fixes = match new.own_max_fix_cycles {
         Some(own) => own,
@@ -84,7 +84,7 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
             to: Some(new.state),
             on: Some(body::Cause::Entered),
         },
-        format!("{} enters as {}", new.title, new.state),
+        format!("{} added in state {}", new.title, new.state),
     )
     .by(&new.actor);
     super::append(conn, &entered, now)?;
@@ -121,8 +121,8 @@ pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
     if live.len() > 1 {
         let all = live.join(", ");
         return Err(BoardError::refused_with_hint(
-            format!("`{text}` is the branch of several changes: {all}"),
-            "name one of them by its id",
+            format!("several changes are on branch `{text}`: {all}"),
+            "use the id of one of them instead",
         ));
     }
     conn.optional(

@@ -97,7 +97,7 @@ pub(crate) fn about_configuration(
 /// row before the first daemon.
 pub(crate) fn request_reload(conn: &Connection, actor: &str, now: Time) -> Result<i64> {
     let reload = body::Instructed::new(body::Action::Reload, "", actor);
-    let event = about_configuration(reload, format!("{actor} says reload")).by(actor);
+    let event = about_configuration(reload, format!("{actor} requested reload")).by(actor);
     let request = super::append(conn, &event, now)?;
     conn.execute(
         "UPDATE configuration SET requested = :request WHERE id = 1",

@@ -47,7 +47,7 @@ pub(super) fn bound_reached(
             bound: escalation.bound,
             ..body::Skipped::because(body::SkipCode::BoundPassed, &escalation.reason)
         },
-        format!("{}; going on as on_max_cycles says", escalation.reason),
+        format!("{}; continuing, as set by on_max_cycles", escalation.reason),
     );
     super::append(conn, &event, now)?;
     changes::advance(conn, id, Trigger::LocalOnly, "remand", now)

@@ -7,6 +7,8 @@ use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent, TargetType};
 
 pub(crate) fn append(conn: &Connection, event: &NewEvent, now: Time) -> Result<i64> {
+    #[cfg(feature = "failpoints")]
+    let event = &super::sql::prose::scrambled_event(event);
     conn.insert(
         "INSERT INTO events (timestamp, event_type, actor_id, target_type, target_id, change_id, summary, metadata)
          VALUES (:timestamp, :event_type, :actor_id, :target_type, :target_id, :change_id, :summary, :metadata)",

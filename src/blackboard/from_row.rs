@@ -1,11 +1,13 @@
 //! Converts rows to domain types, by column name. Text outside a closed set is an error.
 
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::Result;
 use super::sql::{self, Connection, Json, Lossy, Row, columns, params};
 use crate::change::{Budget, Change, ChangeId};
 use crate::event::Event;
+use crate::event::body::WorkRejected;
 use crate::intent::Payload;
 use crate::work::{Item, Rejection, Run};
 
@@ -84,11 +86,13 @@ macro_rules! select_rejections {
 pub(super) use select_rejections;
 
 pub(super) fn rejection(row: &Row<'_>) -> sql::Result<Rejection> {
+    let stored = foreign_json(row, "metadata")?;
     Ok(columns! { row => Rejection {
         rejection_id, event_id, change_id, state, item_id, reason, ended_by, by_person,
         by: row.get::<Lossy>("actor_id")?.0,
         summary: row.get::<Lossy>("summary")?.0,
-        rejected: serde_json::from_value(foreign_json(row, "metadata")?).unwrap_or_default(),
+        rejected: WorkRejected::deserialize(&stored).unwrap_or_default(),
+        metadata: stored,
     } })
 }
 

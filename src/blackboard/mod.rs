@@ -140,7 +140,7 @@ pub(crate) use work::runs::{
     record_shim, refuse_run, run, runs_of, start_run, undone_paths,
 };
 
-pub(crate) use forge::feedback::{feedback, judged_alone, known_said, said_of, unjudged_said};
+pub(crate) use forge::feedback::{feedback, judged_alone, known_comments, said_of, unjudged_said};
 pub(crate) use shadow::shadow_review::{
     ShadowReview, any_shadow_review_due, claim_shadow_review, end_shadow_review, shadow_review_of,
 };
@@ -169,19 +169,17 @@ pub(crate) enum BoardError {
         source: Option<sql::Error>,
     },
     #[error(
-        "the blackboard {path} was made by a newer remand (schema {found}, this one knows {known}): upgrade remand"
+        "the blackboard {path} was created by a newer remand (schema {found}, this version supports {known}); upgrade remand"
     )]
     Newer {
         path: std::path::PathBuf,
         found: i64,
         known: i64,
     },
-    #[error(
-        "{path} is a SQLite database, but not a blackboard of remand; give another path with --db"
-    )]
+    #[error("{path} is a SQLite database but not a remand blackboard; use another path with --db")]
     Foreign { path: std::path::PathBuf },
     /// The file was removed or replaced. It must not be written any more: nobody else would see it.
-    #[error("{} was {how} while it was in use; nothing more is done", path.display())]
+    #[error("{} was {how} while in use; stopping", path.display())]
     Vanished {
         path: std::path::PathBuf,
         how: Vanished,
@@ -191,7 +189,7 @@ pub(crate) enum BoardError {
     #[error(transparent)]
     NoSuchMove(#[from] crate::state::NoSuchMove),
     /// Somebody else now holds the item, or it was cancelled. Nothing was written.
-    #[error("the claim on {item} (epoch {epoch}) is over")]
+    #[error("the claim on {item} (epoch {epoch}) has ended")]
     Stale {
         item: crate::work::ItemId,
         epoch: i64,
@@ -202,15 +200,15 @@ pub(crate) enum BoardError {
     Full(#[source] sql::Error),
     #[error("the blackboard was locked by another program for too long")]
     Busy(#[source] sql::Error),
-    #[error("the blackboard's thread is gone")]
+    #[error("the database thread has stopped")]
     Closed,
-    #[error("the transaction that this was part of could not be committed: {0}")]
+    #[error("the enclosing transaction could not be committed: {0}")]
     Batch(String),
-    #[error("a step on the blackboard panicked; nothing of it was written")]
+    #[error("a database step panicked; nothing was written")]
     Panicked,
-    #[error("SQLite refused")]
+    #[error("SQLite failed")]
     Sqlite(#[source] sql::Error),
-    #[error("a row holds JSON that can't be read")]
+    #[error("a row contains invalid JSON")]
     Json(#[from] serde_json::Error),
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Project {
 pub(crate) fn insert_project(conn: &Connection, project: &Project) -> Result<Project> {
     if let Some(known) = project_by_common_dir(conn, &project.common_dir)? {
         return Err(BoardError::refused(format!(
-            "{} is known already, as project `{}`",
+            "{} is already known as project `{}`",
             project.path, known.project_id
         )));
     }
@@ -38,12 +38,12 @@ pub(crate) fn insert_project(conn: &Connection, project: &Project) -> Result<Pro
     if let Ok(known) = self::project(conn, &project.project_id) {
         let (name, path) = (&known.project_id, &known.path);
         let what = match removed_at(conn, name)? {
-            None => format!("there is a project `{name}` already, at {path}"),
+            None => format!("project `{name}` already exists, at {path}"),
             Some(_) => format!("`{name}` is the name of a removed project, at {path}"),
         };
         return Err(BoardError::refused_with_hint(
             what,
-            "give this one another name with --name",
+            "choose another name with --name",
         ));
     }
     conn.run(
@@ -124,9 +124,9 @@ pub(crate) fn remove_project(
         .collect();
     if live == LiveChanges::Refuse && !changes.is_empty() {
         return Err(BoardError::refused_with_hint(
-            format!("{id} has changes under way: {}", text::list(&changes)),
+            format!("{id} has open changes: {}", text::list(&changes)),
             format!(
-                "`remand project remove {id} --close` cancels them; branches and worktrees stay"
+                "`remand project remove {id} --close` cancels them; branches and worktrees are kept"
             ),
         ));
     }
@@ -147,7 +147,7 @@ pub(crate) fn remove_project(
     let text = format!("project {id}");
     let event = NewEvent::new(
         body::Instructed::new(body::Action::RemoveProject, text, actor),
-        format!("{actor} removes the project {id}"),
+        format!("{actor} removed the project {id}"),
     )
     .by(actor)
     .on(TargetType::Project, id);

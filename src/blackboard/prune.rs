@@ -130,7 +130,7 @@ pub(crate) fn in_the_way(
         |row| row.get(0),
     )?;
     if let Some(newest) = newest.filter(|newest| *newest >= before.to_string()) {
-        return Ok(Some(format!("something was still said of it at {newest}")));
+        return Ok(Some(format!("its latest event is from {newest}")));
     }
     let waits = conn.exists(
         "SELECT 1 FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value
@@ -141,20 +141,20 @@ pub(crate) fn in_the_way(
     )?;
     if waits {
         return Ok(Some(
-            "a rejection of it was not looked at yet (`remand tick` does)".into(),
+            "it has an unprocessed rejection (run `remand tick`)".into(),
         ));
     }
     let open: [(&str, &str); 3] = [
         (
-            "a run of it has no end yet",
+            "it has an unfinished run",
             "SELECT 1 FROM runs WHERE change_id = :id AND ended_at IS NULL",
         ),
         (
-            "an item of it is still open",
+            "it has an open item",
             "SELECT 1 FROM work_items WHERE change_id = :id AND status IN ('available', 'claimed', 'blocked')",
         ),
         (
-            "something of it is still to be pushed or posted",
+            "it has a pending push or post",
             "SELECT 1 FROM intents WHERE change_id = :id AND done_at IS NULL",
         ),
     ];
@@ -329,7 +329,7 @@ fn forget_pull(conn: &Connection, change: &Change, now: Time) -> Result<()> {
 }
 
 fn had_its_turn(change_id: &str) -> String {
-    format!("it was {change_id}, which is over and was pruned")
+    format!("it was {change_id}, which ended and was pruned")
 }
 
 /// Returns the reason why the rules do not adopt a pull request again, if its change was pruned.

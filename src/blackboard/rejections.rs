@@ -127,7 +127,7 @@ fn add_rejection(
         && change.state == State::Escalated
         && !escalate::is_unreadable(conn, &change.change_id)?;
     let change = if answers_escalation {
-        go_on(conn, &change, actor, now)?
+        answer_escalation(conn, &change, actor, now)?
     } else {
         change
     };
@@ -145,7 +145,7 @@ fn add_rejection(
             Some((RejectionEnd::ChangeOver, SkipCode::ChangeOver, reason)),
         )
     } else if change.state == State::Escalated {
-        let reason = format!("{id} waits for a person");
+        let reason = format!("{id} is waiting for a person");
         (
             RejectionState::Escalated,
             Some((RejectionEnd::NeedsPerson, SkipCode::WaitsForPerson, reason)),
@@ -177,10 +177,15 @@ fn add_rejection(
 }
 
 /// A person's answer to an escalation: everything that waited for it is pending again, for one fix.
-pub(super) fn go_on(conn: &Connection, change: &Change, actor: &str, now: Time) -> Result<Change> {
+pub(super) fn answer_escalation(
+    conn: &Connection,
+    change: &Change,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
     let id = &change.change_id;
     take_up_again(conn, id, (RejectionState::Escalated, None), None)?;
-    operator_actions::go_on_with_review(conn, id, actor, now)
+    operator_actions::end_escalation_with_review(conn, id, actor, now)
 }
 
 /// True if the feedback starts a new round of fixes: that of a person does; that of a reviewing agent or of another
@@ -269,7 +274,7 @@ fn pending_after(conn: &Connection, id: &ChangeId, event_id: i64) -> Result<Vec<
 }
 
 fn skip_unknown(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
-    let reason = format!("{} `{}` is not known", event.target_type, event.target_id);
+    let reason = format!("unknown {} `{}`", event.target_type, event.target_id);
     let why = (SkipCode::UnknownTarget, reason.as_str());
     skip(conn, (event.event_type, event.id), None, why, now)
 }
@@ -285,7 +290,7 @@ fn skip(
         event_id: Some(event_id),
         ..body::Skipped::because(code, reason)
     };
-    let summary = format!("{event_type} of event {event_id} made no work: {reason}");
+    let summary = format!("event {event_id} ({event_type}) created no work: {reason}");
     let skipped = NewEvent::new(skipped, summary)
         .on(TargetType::Event, event_id)
         .of(change_id);
@@ -442,7 +447,7 @@ pub(super) fn answer_by_push(conn: &Connection, change_id: &ChangeId, left: Stat
                  SELECT 1 FROM rejections twin WHERE twin.item_id = rejections.item_id AND twin.by_person = 1)))",
         params! {
             change_id,
-            reason: "somebody pushed while the PR was closed",
+            reason: "new commits were pushed while the PR was closed",
             all: left == State::Escalated,
         },
     )

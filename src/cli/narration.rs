@@ -13,7 +13,7 @@ use crate::event::{Event, EventType};
 use crate::explain::pr_name;
 use crate::finding::Finding;
 use crate::intent::IntentKind;
-use crate::text::{count, place, truncate};
+use crate::text::{count, prefixed, truncate};
 use crate::work::{Ended, Source};
 
 /// Maximum number of events per read.
@@ -248,8 +248,9 @@ fn rejected(event: &Event) -> String {
 }
 
 fn quote(finding: &Finding) -> String {
-    let place = place(finding.path.as_deref(), finding.line);
-    let text = finding.text.lines().next().unwrap_or_default();
+    let place = prefixed(" ", finding.place());
+    let text = finding.titled_text();
+    let text = text.lines().next().unwrap_or_default();
     format!("{}{place} {}", finding.severity, truncate(text, QUOTE))
 }
 

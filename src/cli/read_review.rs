@@ -11,7 +11,7 @@ use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::ui::{Line, TextStyle};
 use crate::finding::{Finding, Outcome, Severity, Verdict};
 use crate::review_text::{self, Dialect, Reading};
-use crate::text::place;
+use crate::text::prefixed;
 
 /// Say how remand reads the text of a review: verdict, findings, and why
 #[derive(Debug, Args)]
@@ -69,10 +69,11 @@ fn print(ctx: &mut CommandContext, reading: &ReviewReading) -> Result<()> {
     ctx.field("dialect", reading.dialect)?;
     ctx.field_if("summary", reading.summary.as_ref())?;
     for finding in &reading.findings {
-        let place = place(finding.path.as_deref(), finding.line);
+        let place = prefixed(" ", finding.place());
         let (severity, category) = (finding.severity, &finding.category);
-        let text = format!("{severity} {category}{place} {}", finding.text);
+        let text = format!("{severity} {category}{place} {}", finding.titled_text());
         ctx.field("finding", text)?;
+        ctx.field_if("fails with", finding.failure.as_ref())?;
     }
     for judgment in &reading.judged {
         let text = format!("{} is {}", judgment.id, judgment.outcome);

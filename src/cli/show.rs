@@ -18,7 +18,7 @@ use crate::cli::view::print_change::print_answer;
 use crate::clock::Time;
 use crate::event::Event;
 use crate::explain::UnwatchedPr;
-use crate::finding::{FindingId, ReviewId};
+use crate::finding::{Finding, FindingId, ReviewId};
 use crate::human_time::{ago, span};
 use crate::pull_request::Feedback;
 use crate::text::{dollars, place, prefixed, short_sha};
@@ -213,8 +213,7 @@ fn print_item(ctx: &mut CommandContext, detail: &ItemDetail) -> Result<()> {
     if let Some(review) = &detail.shadow_review {
         ctx.field("in shadow", review.text())?;
         for one in &review.findings {
-            let place = place(one.path.as_deref(), one.line);
-            ctx.field("finding", format!("{}{place} {}", one.severity, one.text))?;
+            print_own_finding(ctx, one)?;
         }
     }
     for run in &detail.runs {
@@ -279,7 +278,21 @@ fn print_rejection(ctx: &mut CommandContext, rejection: &Rejection) -> Result<()
     ctx.field("change", &rejection.change_id)?;
     ctx.field_if("fix", rejection.item_id.as_ref())?;
     ctx.field("event", rejection.event_id)?;
+    for finding in &rejection.rejected.findings {
+        print_own_finding(ctx, finding)?;
+    }
     body(ctx, &rejection.rejected.body)
+}
+
+/// Prints a finding of a rejection or of a review in shadow.
+fn print_own_finding(ctx: &mut CommandContext, finding: &Finding) -> Result<()> {
+    let id = finding.id.as_ref().map(|id| format!("{id} "));
+    let place = prefixed(" ", finding.place());
+    let (severity, text) = (finding.severity, finding.titled_text());
+    let id = id.unwrap_or_default();
+    ctx.field("finding", format!("{id}{severity}{place} {text}"))?;
+    ctx.field_if("fails with", finding.failure.as_ref())?;
+    ctx.field_if("suggestion", finding.suggestion.as_ref())
 }
 
 fn print_finding(ctx: &mut CommandContext, of: &Of<'_, OpenFinding>) -> Result<()> {
@@ -287,6 +300,7 @@ fn print_finding(ctx: &mut CommandContext, of: &Of<'_, OpenFinding>) -> Result<(
     ctx.out.line(finding_line(finding))?;
     ctx.field("change", of.change_id)?;
     ctx.field("category", finding.finding.category)?;
+    ctx.field_if("fails with", finding.finding.failure.as_ref())?;
     ctx.field_if("suggestion", finding.finding.suggestion.as_ref())?;
     ctx.field_if("note", finding.note.as_ref())?;
     ctx.field_if("resolution", finding.resolution)

@@ -200,10 +200,11 @@ fn said_line(said: &Feedback) -> String {
 /// Formats a finding in one line.
 pub(crate) fn finding_line(open: &OpenFinding) -> String {
     let finding = &open.finding;
-    let place = place(finding.path.as_deref(), finding.line);
+    let place = prefixed(" ", finding.place());
+    let (severity, text) = (finding.severity, finding.titled_text());
     format!(
-        "{} [{}] {}{place} {}",
-        open.finding_id, open.outcome, finding.severity, finding.text
+        "{} [{}] {severity}{place} {text}",
+        open.finding_id, open.outcome
     )
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::fix_size::Commits;
 use super::interrupt::Interrupt;
 use super::task::Task;
 use crate::agent;
@@ -13,7 +14,7 @@ use crate::dispatch::run::moved_branches::restore_branches;
 use crate::dispatch::worktree::preflight::named;
 use crate::event::{NewEvent, TargetType, body};
 use crate::failpoint::crash_point;
-use crate::git::{GitError, HeadAt, only_prose_about_review};
+use crate::git::{FileChange, FileStatus, GitError, HeadAt, only_prose_about_review};
 use crate::proposal::{Decision, Escalation, decision};
 use crate::review_text::{FindingAnswer, Stance, read_answers};
 use crate::text::short_sha;
@@ -33,13 +34,12 @@ pub(super) struct Span<'a> {
 impl Task {
     /// Commits the remaining changes and records the new head, or refuses the run's work with the reason.
     pub(super) async fn commit(&self, span: Span<'_>, runs: &[Run]) -> Result<(), Interrupt> {
-        self.go_on()?;
+        self.check_cancelled()?;
         let place = self.place()?;
         let run = span.run;
         // A git process of ours that was killed during this commit left its locks.
         let to = self.restore_point(&run.head_before, run);
-        self.git.unblock(&place, to).await?;
-        let now = self.git.look(&place).await?;
+        let (now, rest) = self.git.unblock_and_look(&place, to).await?;
         if !self.head_at().fits(now.branch.as_deref()) {
             let found = now.branch.as_deref().unwrap_or("a detached HEAD");
             let reason = match self.head_at() {
@@ -48,30 +48,33 @@ impl Task {
             };
             return self.refuse(span, reason).await;
         }
-        let Some(head) = now.head else {
+        let Some(head) = now.head.as_deref() else {
             let reason = format!("the agent deleted the branch {}", self.change.branch);
             return self.refuse(span, reason).await;
         };
-        if !self
-            .git
-            .is_ancestor(&place, &run.head_before, &head)
-            .await?
-        {
+        let agent_committed = head != run.head_before;
+        let is_rewritten =
+            agent_committed && !self.git.is_ancestor(&place, &run.head_before, head).await?;
+        if is_rewritten {
             let reason = format!(
-                "the agent rewrote the branch: {} is gone from it",
+                "the agent rewrote the branch: it no longer contains {}",
                 short_sha(&run.head_before)
             );
             return self.refuse(span, reason).await;
         }
-        if let Some(reason) = self.oversize_rest(&place).await? {
+        if let Some(reason) = self.oversize_rest(&place, &rest) {
             return self.refuse(span, reason).await;
         }
         let message = self.message(run, runs).await?;
         crash_point!("git.commit.before");
-        match self.git.commit_rest(&place, self.head_at(), &message).await {
+        match self
+            .git
+            .commit_left(self.head_at(), &now, rest, &message)
+            .await
+        {
             Ok(_) => {}
             Err(error @ (GitError::NotOnBranch { .. } | GitError::Unfinished { .. })) => {
-                let reason = format!("the agent left the worktree unfinished: {error}");
+                let reason = format!("cannot commit the agent's work: {error}");
                 return self.refuse(span, reason).await;
             }
             Err(error) => return Err(error.into()),
@@ -79,15 +82,20 @@ impl Task {
         crash_point!("git.commit.after");
         self.git.keep_head(&place, self.head_at()).await?;
         crash_point!("git.keep.after");
-        let after = self.git.look(&place).await?;
-        let left = self.git.status(&place).await?;
+        let (after, left) = self.git.look_and_status(&place).await?;
         if !left.is_clean() {
             let paths: Vec<String> = left.changed.into_iter().chain(left.untracked).collect();
-            let reason = format!("what the agent left can't be committed: {}", named(&paths));
+            let reason = format!("the agent's changes cannot be committed: {}", named(&paths));
             return self.refuse(span, reason).await;
         }
         let head_after = after.head.unwrap_or_default();
-        if let Some(reason) = self.oversize(&place, span, &head_after).await? {
+        let commits = if agent_committed || span.first != run.head_before {
+            Commits::Others
+        } else {
+            Commits::OursOnly
+        };
+        // Not only the files that were measured before: the index can have others.
+        if let Some(reason) = self.oversize(&place, span, &head_after, commits).await? {
             return self.refuse(span, reason).await;
         }
         // If more feedback follows, the runs are judged together, before the gates.
@@ -118,15 +126,18 @@ impl Task {
             .diff(place, span.first, head_after, DIFF_CAP)
             .await?;
         let answers = self.all_answers(runs);
-        let said: Vec<String> = answers
+        let unfixed: Vec<String> = answers
             .iter()
             .filter(|answer| answer.answer != Stance::Fixed)
             .map(|answer| format!("{} {}: {}", answer.id, answer.answer, answer.reason))
             .collect();
         if diff.files.is_empty() {
-            let reason = match said.as_slice() {
+            let reason = match unfixed.as_slice() {
                 [] => "the agent changed nothing".to_owned(),
-                said => format!("the agent changed nothing and says: {}", said.join("; ")),
+                unfixed => format!(
+                    "the agent changed nothing and answered: {}",
+                    unfixed.join("; ")
+                ),
             };
             let denied: Vec<String> = runs
                 .iter()
@@ -134,13 +145,11 @@ impl Task {
                 .collect();
             return Ok(Some(match denied.as_slice() {
                 [] => reason,
-                denied => format!(
-                    "{reason}; it wanted and was not allowed to: {}",
-                    named(denied)
-                ),
+                denied => format!("{reason}; it was denied: {}", named(denied)),
             }));
         }
-        if self.git.is_empty_tree(place, head_after).await? {
+        let is_deleted = |file: &FileChange| file.status == FileStatus::Deleted;
+        if diff.files.iter().all(is_deleted) && self.git.is_empty_tree(place, head_after).await? {
             return Ok(Some("the agent removed every file".to_owned()));
         }
         let findings = self
@@ -153,7 +162,7 @@ impl Task {
         if only_prose_about_review(&diff, &paths) {
             let files: Vec<String> = diff.files.into_iter().map(|file| file.path).collect();
             return Ok(Some(format!(
-                "the agent only wrote about the review ({}) and fixed nothing",
+                "the agent only added text about the review ({}) and fixed nothing",
                 named(&files)
             )));
         }
@@ -176,7 +185,7 @@ impl Task {
         let there = self.pushed_from_here(&place, span.first).await;
         let reason = match &there {
             Some(sha) => format!(
-                "{reason}; and {} is on the remote already, pushed from this repository",
+                "{reason}; {} is already on the remote, pushed from this repository",
                 short_sha(sha)
             ),
             None => reason.to_owned(),
@@ -201,11 +210,11 @@ impl Task {
             Some(GateResult::Green) | None => Decision::default(),
         };
         let see_work = match &kept {
-            Some(_) => format!(", and its work, which is kept on refs/remand/wip/{run_id}"),
+            Some(_) => format!(", and its work (refs/remand/wip/{run_id})"),
             None => String::new(),
         };
         let decision = decision!(
-            "read the review and what the agent said ({log}{see_gates}){see_work}; then {refine}, {retry}, or fix it by hand and {submit}",
+            "read the review and the agent's log ({log}{see_gates}){see_work}; then {refine}, {retry}, or fix it by hand and {submit}",
             log = Decision::command(format!("remand log {run_id}")),
             see_gates = see_gates,
             refine = Decision::refine(&change_id),
@@ -222,7 +231,10 @@ impl Task {
                     &change_id,
                     body::Skipped {
                         wip: Some(wip.clone()),
-                        ..body::Skipped::because(body::SkipCode::WorkUnused, "its work is not used")
+                        ..body::Skipped::because(
+                            body::SkipCode::WorkUnused,
+                            "the work of the run is not used",
+                        )
                     },
                     format!(
                         "the work of {run_id} is kept on refs/remand/wip/{run_id} ({})",
@@ -233,7 +245,7 @@ impl Task {
                 bb::append(conn, &event, clock::now())?;
             }
             if !branches.is_empty() {
-                let summary = format!("after {run_id} was undone: {}", branches.join("; "));
+                let summary = format!("after {run_id} was reverted: {}", branches.join("; "));
                 let (what, more) = body::listed(branches);
                 let changed = body::CheckoutChanged {
                     run_id: Some(run_id.clone()),

@@ -38,7 +38,7 @@ struct Message<'a> {
     change_id: &'a ChangeId,
     item_id: &'a ItemId,
     after_red_gates: bool,
-    told: Vec<FixNote>,
+    notes: Vec<FixNote>,
 }
 
 impl Task {
@@ -58,17 +58,17 @@ impl Task {
             change_id: &self.change.change_id,
             item_id: &self.item.item_id,
             after_red_gates,
-            told: if after_red_gates {
+            notes: if after_red_gates {
                 Vec::new()
             } else {
-                self.told(run).await?
+                self.fix_notes(run).await?
             },
         };
         Ok(message.text())
     }
 
     /// Returns the feedback that a run was given, in the order in which it was given.
-    async fn told(&self, run: &Run) -> Result<Vec<FixNote>, Interrupt> {
+    async fn fix_notes(&self, run: &Run) -> Result<Vec<FixNote>, Interrupt> {
         let (item, run_id) = (self.item.item_id.clone(), run.run_id.clone());
         let (rejections, coverage, undone) = self
             .read(move |conn| {
@@ -81,12 +81,12 @@ impl Task {
             })
             .await?;
         let answers = self.answers(run);
-        let mut told = Vec::new();
+        let mut notes = Vec::new();
         for rejection in &rejections {
             let findings = &rejection.rejected.findings;
             let key = rejection.rejection_id.to_string();
             if findings.is_empty() && was_told(&coverage, &key) {
-                told.push(FixNote {
+                notes.push(FixNote {
                     place: String::new(),
                     text: rejection.summary.clone(),
                     answer: None,
@@ -104,9 +104,9 @@ impl Task {
                     .path
                     .as_ref()
                     .is_some_and(|path| undone.contains(path));
-                told.push(FixNote {
+                notes.push(FixNote {
                     place: finding.place().unwrap_or_default(),
-                    text: finding.text.clone(),
+                    text: finding.titled_text(),
                     answer: match answer {
                         _ if is_undone => Some((Stance::CannotFix, NOT_TAKEN.to_owned())),
                         Some(answer) => Some((answer.answer, answer.reason.clone())),
@@ -115,7 +115,7 @@ impl Task {
                 });
             }
         }
-        Ok(told)
+        Ok(notes)
     }
 }
 
@@ -131,15 +131,15 @@ impl Message<'_> {
             text.push_str(&format!("\nFor pull request #{number}.\n"));
         }
         if self.after_red_gates {
-            text.push_str("\nThe gates were red on the commit before this one.\n");
+            text.push_str("\nThe gates failed on the previous commit.\n");
         }
         let sections = [
             ("Fixed", Some(Stance::Fixed)),
             ("Not fixed", Some(Stance::CannotFix)),
-            ("Left as it is", Some(Stance::Disagree)),
-            ("Asked for", None),
+            ("Not changed", Some(Stance::Disagree)),
+            ("Requested", None),
         ];
-        let listed = self.told.get(..LISTED).unwrap_or(&self.told);
+        let listed = self.notes.get(..LISTED).unwrap_or(&self.notes);
         for (title, stance) in sections {
             let of: Vec<&FixNote> = listed
                 .iter()
@@ -152,8 +152,8 @@ impl Message<'_> {
                 text.push_str(&one.lines());
             }
         }
-        if self.told.len() > LISTED {
-            text.push_str(&format!("\nAnd {} more.\n", self.told.len() - LISTED));
+        if self.notes.len() > LISTED {
+            text.push_str(&format!("\nAnd {} more.\n", self.notes.len() - LISTED));
         }
         text.push_str(&format!(
             "\nRemand-Change: {}\nRemand-Item: {}\nRemand-Cycle: {}\n",
@@ -236,7 +236,7 @@ fn wrapped(text: &str, first: &str) -> String {
 mod tests {
     use super::*;
 
-    fn message(part: usize, told: Vec<FixNote>) -> String {
+    fn message(part: usize, notes: Vec<FixNote>) -> String {
         let (change_id, item_id) = (ChangeId::new("c1"), ItemId::new("w4"));
         let message = Message {
             number: 3,
@@ -245,12 +245,12 @@ mod tests {
             change_id: &change_id,
             item_id: &item_id,
             after_red_gates: false,
-            told,
+            notes,
         };
         message.text()
     }
 
-    fn told(text: &str, answer: Option<(Stance, &str)>) -> FixNote {
+    fn note(text: &str, answer: Option<(Stance, &str)>) -> FixNote {
         let answer = answer.map(|(stance, reason)| (stance, reason.to_owned()));
         FixNote {
             place: "src/http.rs:40".into(),
@@ -263,13 +263,13 @@ mod tests {
     fn it_lists_what_became_of_each_finding() {
         let long = "the retry loop never ends when the server answers 503 twice in a row and then goes away";
         let all = vec![
-            told(long, Some((Stance::Fixed, "It stops after five tries."))),
-            told(
+            note(long, Some((Stance::Fixed, "It stops after five tries."))),
+            note(
                 "the name lies",
                 Some((Stance::Disagree, "It is the protocol's name.")),
             ),
-            told("the test is slow", Some((Stance::CannotFix, ""))),
-            told("say why", None),
+            note("the test is slow", Some((Stance::CannotFix, ""))),
+            note("say why", None),
         ];
         insta::assert_snapshot!(message(1, all), @"
         Address review feedback (cycle 3)
@@ -284,11 +284,11 @@ mod tests {
         Not fixed:
         - src/http.rs:40: the test is slow
 
-        Left as it is:
+        Not changed:
         - src/http.rs:40: the name lies
           It is the protocol's name.
 
-        Asked for:
+        Requested:
         - src/http.rs:40: say why
 
         Remand-Change: c1
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(harmless("größe", 2), "gr…");
         let many = (0..50)
             .map(|_| {
-                told(
+                note(
                     &"word ".repeat(500),
                     Some((Stance::Fixed, &"so ".repeat(900))),
                 )

@@ -136,11 +136,11 @@ impl Task {
         if worktree.head.as_deref() != Some(head) {
             return Err(Interrupt::fail(
                 format!(
-                    "the worktree has changed since {} was committed (other commits); nothing was taken away",
+                    "the worktree has changed since {} was committed (other commits); nothing was removed",
                     span.run.run_id
                 ),
                 decision!(
-                    "look at {worktree}, then {submit}",
+                    "check {worktree}, then {submit}",
                     worktree = self.change.worktree.as_str().into(),
                     submit = self.change.submit_advice(),
                 ),
@@ -170,17 +170,17 @@ impl Task {
         let given_up = if self.item_now().await?.gate_rounds > rounds {
             let sent_back = match rounds {
                 0 => String::new(),
-                1 => ", also after the agent was sent back once".to_owned(),
-                n => format!(", also after the agent was sent back {n} times"),
+                1 => ", even after one more attempt by the agent".to_owned(),
+                n => format!(", even after {n} more attempts by the agent"),
             };
             Some(format!(
-                "the gates are red{sent_back}: {}",
-                what_gates_said(span.run)
+                "the gates failed{sent_back}: {}",
+                gate_excerpt(span.run)
             ))
         } else if let Err(Interrupt::Fail(spent)) = budget_left(&self.change_now().await?) {
             Some(format!(
-                "the gates are red ({}), and {}",
-                what_gates_said(span.run),
+                "the gates failed ({}), and {}",
+                gate_excerpt(span.run),
                 spent.reason
             ))
         } else {
@@ -251,11 +251,11 @@ impl Task {
 }
 
 /// The command and its failures.
-fn what_gates_said(run: &Run) -> String {
+fn gate_excerpt(run: &Run) -> String {
     let (command, output) = run
         .gate_output
         .as_deref()
-        .and_then(|said| said.split_once('\n'))
+        .and_then(|output| output.split_once('\n'))
         .unwrap_or(("?", ""));
     format!(
         "{}: {}",

@@ -5,14 +5,22 @@ use super::commit::Span;
 use super::interrupt::Interrupt;
 use super::task::Task;
 use crate::dispatch::remote::remote_sync::objected;
-use crate::git::Place;
+use crate::git::{Place, Uncommitted};
 use crate::remote::{Objection, Wrong};
+
+/// Commits of a fix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Commits {
+    /// At most one, made by remand.
+    OursOnly,
+    Others,
+}
 
 impl Task {
     /// Returns the reason if the uncommitted changes are too large to be committed. Their contents are not read.
-    pub(super) async fn oversize_rest(&self, place: &Place) -> Result<Option<String>, Interrupt> {
-        let rest = self.git.uncommitted_size(place).await?;
-        Ok(self.too_large(rest.files, rest.bytes))
+    pub(super) fn oversize_rest(&self, place: &Place, rest: &Uncommitted) -> Option<String> {
+        let rest = self.git.uncommitted_size(place, rest);
+        self.too_large(rest.files, rest.bytes)
     }
 
     /// Returns the reason if a committed fix is too large to be pushed. Only names and sizes are read.
@@ -21,6 +29,7 @@ impl Task {
         place: &Place,
         span: Span<'_>,
         head: &str,
+        commits: Commits,
     ) -> Result<Option<String>, Interrupt> {
         let files = self.git.net_files(place, span.first, head).await?;
         if let Some(reason) = self.too_large(files.len(), 0) {
@@ -35,8 +44,11 @@ impl Task {
         let bytes = sizes
             .iter()
             .fold(0_u64, |sum, size| sum.saturating_add(*size));
-        // Intermediate commits may contain files that the last one no longer has.
-        let carried = self.git.new_objects_size(place, span.first, head).await?;
+        let carried = match commits {
+            Commits::OursOnly => 0,
+            // Intermediate commits may contain files that the last one no longer has.
+            Commits::Others => self.git.new_objects_size(place, span.first, head).await?,
+        };
         Ok(self.too_large(files.len(), bytes.max(carried)))
     }
 

@@ -19,7 +19,7 @@ pub(crate) enum Interrupt {
     /// A person is needed.
     Fail(Box<Escalation>),
     /// A person reverted fixes of remand: a person has to decide.
-    TakenBack(TakenBack),
+    Reverted(Reverted),
     /// A problem of the environment; tried again later.
     Hold {
         kind: HoldKind,
@@ -39,7 +39,7 @@ pub(crate) enum Interrupt {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct TakenBack {
+pub(crate) struct Reverted {
     pub(super) reason: String,
     /// The intents to push the reverted commits.
     pub(super) pushes: Vec<String>,
@@ -47,7 +47,7 @@ pub(crate) struct TakenBack {
     pub(super) head: String,
 }
 
-impl TakenBack {
+impl Reverted {
     /// Written together with the end that it causes: an item that continued after only one of them would make the fix
     /// again. The head is recorded with it: if it were found later, it would look like a person's answer.
     pub(super) fn write(&self, conn: &Conn, id: &ChangeId) -> Result<(), BoardError> {
@@ -65,13 +65,13 @@ impl Interrupt {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Fail(_) => "failed",
-            Self::TakenBack(_) => "failed: its fixes were reverted",
+            Self::Reverted(_) => "failed: its fixes were reverted",
             Self::Hold { .. } => "held",
             Self::Fenced => "its claim has ended, nothing was written",
-            Self::Stopping => "given back: the program stops",
-            Self::Reloaded => "given back: the settings changed",
-            Self::Paused => "given back: the change is paused",
-            Self::Blackboard(_) => "the end could not be written",
+            Self::Stopping => "returned: the program is stopping",
+            Self::Reloaded => "returned: the settings changed",
+            Self::Paused => "returned: the change is paused",
+            Self::Blackboard(_) => "the result could not be written",
         }
     }
 
@@ -80,7 +80,7 @@ impl Interrupt {
         match self {
             Self::Fail(fail) => Some(fail.reason.clone()),
             Self::Hold { reason, .. } => Some(reason.clone()),
-            Self::TakenBack(taken) => Some(taken.reason.clone()),
+            Self::Reverted(taken) => Some(taken.reason.clone()),
             Self::Blackboard(error) => Some(chain(error)),
             Self::Fenced | Self::Stopping | Self::Reloaded | Self::Paused => None,
         }
@@ -161,10 +161,9 @@ impl From<GitError> for Interrupt {
             | GitError::SpecialFile { .. }
             | GitError::ConfigTooBig { .. }
             | GitError::RecordThere { .. }
-            | GitError::BadRecord { .. } => Self::fail(
-                chain(&error),
-                "look at the worktree with git, mend it, then retry",
-            ),
+            | GitError::BadRecord { .. } => {
+                Self::fail(chain(&error), "fix the worktree with git, then retry")
+            }
         }
     }
 }
@@ -180,7 +179,7 @@ impl From<PromptError> for Interrupt {
         Self::fail(
             chain(&error),
             decision!(
-                "mend the prompt ({check}), then retry",
+                "fix the prompt ({check}), then retry",
                 check = Decision::command("remand prompts check"),
             ),
         )

@@ -99,7 +99,7 @@ impl Dispatch {
     async fn fill(self: &Arc<Self>, slots: &mut Slots, stop: &CancellationToken) -> usize {
         let mut claimed = 0;
         if let Err(error) = self.sweep().await {
-            tracing::error!(error = ?error, "the sweep failed");
+            tracing::error!(error = ?error, "cannot reclaim items");
         }
         while slots.in_use() < self.settings.slots {
             match self.claim().await {
@@ -109,13 +109,13 @@ impl Dispatch {
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    tracing::error!(error = ?error, "claiming failed");
+                    tracing::error!(error = ?error, "cannot claim items");
                     break;
                 }
             }
         }
         if let Err(error) = self.shadow_due(stop).await {
-            tracing::error!(error = ?error, "what is in shadow could not be looked at");
+            tracing::error!(error = ?error, "cannot process items in shadow mode");
         }
         claimed
     }

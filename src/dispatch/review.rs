@@ -48,10 +48,10 @@ impl Task {
         if diff.files.is_empty() {
             return Err(Interrupt::fail(
                 format!(
-                    "there is nothing to review: {} has no change against {}",
+                    "nothing to review: {} has no changes against {}",
                     self.change.branch, self.change.base
                 ),
-                "an empty diff is no approval: commit the work, then retry",
+                "an empty diff cannot be approved: commit the work, then retry",
             ));
         }
         if let Some(red) = self.red_on_head_only(&worktree, &base, &head).await? {
@@ -92,7 +92,7 @@ impl Task {
     }
 
     async fn read_verdict(&self, run: &Run) -> Result<Turn, Interrupt> {
-        self.go_on()?;
+        self.check_cancelled()?;
         let text = agent::answer(&PathBuf::from(&run.dir))?;
         let threshold = self.rules.severity_threshold;
         let earlier = self.earlier_findings(run).await?;
@@ -132,16 +132,13 @@ impl Task {
         judged: Vec<Entry>,
         body: String,
     ) -> Result<ReviewDone, Interrupt> {
-        let worktree = self.git.look(&self.place()?).await?;
+        let place = self.place()?;
         let head = run.head_before.clone();
-        let base = self.base_of(&worktree, &head).await?;
-        let files = self
-            .git
-            .changed_files(&worktree.place, &base, &head)
-            .await?;
+        let (base, tree) = self.base_and_tree(&place, &head).await?;
+        let files = self.git.changed_files(&place, &base, &head).await?;
         let lines: u64 = files.iter().map(|file| file.added + file.deleted).sum();
         Ok(ReviewDone {
-            tree: self.git.tree_of(&worktree.place, &head).await?,
+            tree,
             files: files.into_iter().map(|file| file.path).collect(),
             lines: i64::try_from(lines).unwrap_or(i64::MAX),
             head,

@@ -78,7 +78,7 @@ impl Dispatch {
                 let until = until
                     .map(|until| until.min(clock::now().plus(bb::RATE_WINDOW)))
                     .unwrap_or_else(|| self.settings.backoff(0, clock::now()));
-                tracing::warn!(item = %item.item_id, reason = ?reason, until = %until, "its prompt can't be made now");
+                tracing::warn!(item = %item.item_id, reason = ?reason, until = %until, "cannot build the prompt now");
                 return self
                     .db
                     .write("put_off", move |conn| {
@@ -89,14 +89,14 @@ impl Dispatch {
             Err(Interrupt::Blackboard(error)) => return Err(error),
             Err(
                 stop @ (Interrupt::Fail(_)
-                | Interrupt::TakenBack(_)
+                | Interrupt::Reverted(_)
                 | Interrupt::Fenced
                 | Interrupt::Stopping
                 | Interrupt::Reloaded
                 | Interrupt::Paused),
             ) => (
                 None,
-                Some(stop.reason().unwrap_or_else(|| "it was cut short".into())),
+                Some(stop.reason().unwrap_or_else(|| "it was interrupted".into())),
             ),
         };
         let bytes = prompt
@@ -119,7 +119,7 @@ impl Dispatch {
             prompt_bytes: bytes,
             trouble,
         };
-        tracing::info!(item = %item.item_id, change = %shadowed.change_id, "in shadow: not run");
+        tracing::info!(item = %item.item_id, change = %shadowed.change_id, "not run, in shadow mode");
         self.db
             .write("shadow", move |conn| {
                 bb::record_shadow(conn, &item, &shadowed, clock::now())
@@ -164,7 +164,7 @@ impl Task {
             ..self.no_shadow_review(String::new())
         };
         let claim = self.claim.clone();
-        tracing::debug!(item = %self.item.item_id, verdict = ?review.verdict, "reviewed in shadow");
+        tracing::debug!(item = %self.item.item_id, verdict = ?review.verdict, "reviewed in shadow mode");
         self.write("shadow_review", move |conn| {
             bb::end_shadow_review(conn, &claim, &review, clock::now())
         })
@@ -174,7 +174,7 @@ impl Task {
 
     /// The review failed, and in shadow nobody is asked.
     pub(super) async fn end_in_shadow(&self, reason: String) -> bb::Result<()> {
-        tracing::warn!(item = %self.item.item_id, reason = ?reason, "not reviewed in shadow");
+        tracing::warn!(item = %self.item.item_id, reason = ?reason, "not reviewed in shadow mode");
         let (claim, review) = (self.claim.clone(), self.no_shadow_review(reason));
         self.write("shadow_review", move |conn| {
             bb::end_shadow_review(conn, &claim, &review, clock::now())
@@ -229,8 +229,8 @@ impl Task {
         let head = self.remote_head(&remote).await?;
         let base = remote.fetch(&self.change.base).await?.ok_or_else(|| {
             Interrupt::fail(
-                format!("the base branch {} is gone", self.change.base),
-                "bring it back, then retry",
+                format!("the base branch {} no longer exists", self.change.base),
+                "restore it, then retry",
             )
         })?;
         for sha in [&head, &base] {
@@ -255,12 +255,12 @@ fn estimate(agent: Option<&str>, past: &[PastRun], bytes: Option<i64>) -> Estima
             tokens: median(past.iter().filter_map(|run| run.tokens)),
             cost_micros: median(past.iter().filter_map(|run| run.cost_micros)),
             run_ms: median(past.iter().map(|run| run.run_ms)),
-            basis: format!("the median of {runs} of {agent} here"),
+            basis: format!("the median of {runs} of {agent} on this machine"),
         };
     }
     let Some(bytes) = bytes else {
         return Estimate {
-            basis: format!("no run of {agent} is known here"),
+            basis: format!("no earlier run of {agent} on this machine"),
             ..Estimate::default()
         };
     };
@@ -270,8 +270,8 @@ fn estimate(agent: Option<&str>, past: &[PastRun], bytes: Option<i64>) -> Estima
         cost_micros: Some(tokens.saturating_mul(MICROS_A_TOKEN)),
         run_ms: Some(tokens.saturating_mul(1000) / TOKENS_A_SECOND),
         basis: format!(
-            "an assumption, as no run of {agent} is known here: {TIMES_ITS_PROMPT} times its prompt, \
-             ${MICROS_A_TOKEN} a million tokens, {TOKENS_A_SECOND} tokens a second"
+            "an assumption, without an earlier run of {agent} on this machine: {TIMES_ITS_PROMPT} times its \
+             prompt, ${MICROS_A_TOKEN} per million tokens, {TOKENS_A_SECOND} tokens per second"
         ),
     }
 }
@@ -306,7 +306,10 @@ mod tests {
             (known.tokens, known.cost_micros, known.run_ms),
             (Some(900), None, Some(2_000))
         );
-        assert_eq!(known.basis, "the median of 3 runs of claude here");
+        assert_eq!(
+            known.basis,
+            "the median of 3 runs of claude on this machine"
+        );
         let assumed = estimate(Some("claude"), &[], Some(4_000));
         assert_eq!(
             (assumed.tokens, assumed.cost_micros, assumed.run_ms),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Dispatch;
-use super::interrupt::{Interrupt, TakenBack, chain};
+use super::interrupt::{Interrupt, Reverted, chain};
 use crate::blackboard::{self as bb, Claimed, Conn, Hold, Project};
 use crate::change::{Change, HoldKind};
 use crate::clock;
@@ -97,10 +97,10 @@ impl Task {
             let task = match Self::begin(&dispatch, claimed, signs).await {
                 Ok(task) => task,
                 Err(error) => {
-                    return tracing::error!(item = %claim.item_id, error = ?error, "an item can't be begun");
+                    return tracing::error!(item = %claim.item_id, error = ?error, "cannot start an item");
                 }
             };
-            tracing::info!(item = %task.item.item_id, change = %task.change.change_id, source = %task.item.source, "begins");
+            tracing::info!(item = %task.item.item_id, change = %task.change.change_id, source = %task.item.source, "started");
             let done = async {
                 let locks = &dispatch.settings.locks_dir;
                 let _lock = WorktreeLock::take(locks, &task.change.worktree)
@@ -204,13 +204,13 @@ impl Task {
                 self.hold(kind, reason, until).await
             }
             Interrupt::Fail(failure) if self.in_shadow => self.end_in_shadow(failure.reason).await,
-            Interrupt::TakenBack(taken) if self.in_shadow => self.end_in_shadow(taken.reason).await,
+            Interrupt::Reverted(taken) if self.in_shadow => self.end_in_shadow(taken.reason).await,
             Interrupt::Fail(failure) => self.fail(*failure).await,
-            Interrupt::TakenBack(taken) => self.fail_taken_back(taken).await,
+            Interrupt::Reverted(taken) => self.fail_reverted(taken).await,
             Interrupt::Blackboard(error) => Err(error),
         };
         if let Err(error) = written {
-            tracing::error!(%item, error = %chain(&error), "the end of an item could not be written");
+            tracing::error!(%item, error = %chain(&error), "cannot write the result of an item");
         }
     }
 
@@ -289,12 +289,12 @@ impl Task {
         .await
     }
 
-    async fn fail_taken_back(&self, taken: TakenBack) -> bb::Result<()> {
+    async fn fail_reverted(&self, taken: Reverted) -> bb::Result<()> {
         let (claim, id) = (self.claim.clone(), self.change.change_id.clone());
         let failure = Escalation::new(
             taken.reason.clone(),
             decision!(
-                "say what is wanted instead ({refine}), or leave it",
+                "describe what to do instead ({refine}), or do nothing",
                 refine = Decision::refine(&id),
             ),
         );
@@ -345,7 +345,7 @@ impl Task {
     }
 
     /// Checks that the work may continue: between any two steps the claim may end or the program may be told to stop.
-    pub(super) fn go_on(&self) -> Result<(), Interrupt> {
+    pub(super) fn check_cancelled(&self) -> Result<(), Interrupt> {
         if self.fenced.is_cancelled() {
             return Err(Interrupt::Fenced);
         }

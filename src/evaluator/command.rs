@@ -115,7 +115,7 @@ pub(crate) struct ShownPull {
 /// Result of parsing one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
-    Asked(EvaluatorRequest),
+    Request(EvaluatorRequest),
     Unread(Unread),
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct Unread {
 
 /// Error for a program that printed more than the limit.
 #[derive(Debug, thiserror::Error)]
-#[error("it printed {found} proposals; {MOST_PROPOSALS} are the most of one pass")]
+#[error("it printed {found} proposals; at most {MOST_PROPOSALS} are allowed per pass")]
 pub(crate) struct Flood {
     found: usize,
 }
@@ -219,7 +219,7 @@ pub(crate) fn read(printed: &[u8]) -> Result<Vec<Line>, Flood> {
         return Err(Flood { found: lines.len() });
     }
     let read = |(number, line): (usize, &str)| match read_line(line) {
-        Ok(asked) => Line::Asked(asked),
+        Ok(request) => Line::Request(request),
         Err(reason) => Line::Unread(Unread {
             number,
             text: sanitize::line(&cut(&secret_scan::hide(line), 160)),
@@ -285,7 +285,7 @@ fn read_line(line: &str) -> Result<EvaluatorRequest, String> {
                 | Source::FeedbackAnalysis => {}
                 Source::CodeReview | Source::ReviewFix => {
                     return Err(format!(
-                        "`{source}` items are made by remand itself: propose `reject` instead"
+                        "`{source}` items are created only by remand: propose `reject` instead"
                     ));
                 }
             }
@@ -363,7 +363,7 @@ fn fit(what: &str, text: &str, most: usize) -> Result<String, String> {
 fn at_most(what: &str, text: &str, most: usize) -> Result<String, String> {
     match text.chars().count() {
         length if length > most => Err(format!(
-            "`{what}` has {length} characters; {most} are the most"
+            "`{what}` has {length} characters; at most {most} are allowed"
         )),
         // It is stored, and may be shown to an agent or posted.
         _ => Ok(secret_scan::hide(text)),
@@ -380,7 +380,7 @@ mod tests {
 
     fn reasons(printed: &str) -> Vec<String> {
         let told = |line: Line| match line {
-            Line::Asked(asked) => format!("{}: ok", asked.key),
+            Line::Request(request) => format!("{}: ok", request.key),
             Line::Unread(unread) => format!("{}: {}", unread.number, unread.reason),
         };
         read(printed.as_bytes())
@@ -394,7 +394,7 @@ mod tests {
     fn an_item_has_defaults_that_disturb_nobody() {
         let line =
             r#"{"propose": "item", "key": "k", "project": "website", "title": "Look at it"}"#;
-        let asked = EvaluatorRequest {
+        let request = EvaluatorRequest {
             key: "k".into(),
             what: RequestKind::Item {
                 change_id: None,
@@ -405,7 +405,7 @@ mod tests {
                 description: String::new(),
             },
         };
-        assert_eq!(read(line.as_bytes()).unwrap(), [Line::Asked(asked)]);
+        assert_eq!(read(line.as_bytes()).unwrap(), [Line::Request(request)]);
     }
 
     #[test]
@@ -432,10 +432,10 @@ mod tests {
         5: missing field `key`
         6: `text` is empty
         7: an item needs a `change` or a `project`
-        8: `code_review` items are made by remand itself: propose `reject` instead
+        8: `code_review` items are created only by remand: propose `reject` instead
         9: unknown priority `P0`; allowed: P1, P2, P3
         10: unknown field `text`, expected one of `key`, `change`, `reason`, `decide`
-        11: `text` has 20001 characters; 20000 are the most
+        11: `text` has 20001 characters; at most 20000 are allowed
         ");
     }
 
@@ -450,7 +450,7 @@ mod tests {
         let flood = read(line.repeat(MOST_PROPOSALS + 1).as_bytes()).unwrap_err();
         assert_eq!(
             flood.to_string(),
-            "it printed 101 proposals; 100 are the most of one pass"
+            "it printed 101 proposals; at most 100 are allowed per pass"
         );
     }
 }

@@ -10,7 +10,7 @@ use crate::event::body::WorkRejected;
 use crate::finding::{Severity, Verdict};
 use crate::proposal::Proposal;
 use crate::pull_request::{
-    Feedback, FeedbackOutcome, PullRow, PullState, ReviewState, SaidKind, Trust,
+    CommentKind, Feedback, FeedbackOutcome, PullRow, PullState, ReviewState, Trust,
 };
 use crate::review_text::{Dialect, read};
 use crate::text::short_sha;
@@ -89,7 +89,7 @@ pub(crate) fn judge(case: &PullCase) -> Judged {
     let early: Vec<&str> = case
         .unjudged
         .iter()
-        .filter(|said| waits_for_comments(case, said))
+        .filter(|feedback| waits_for_comments(case, feedback))
         .map(id_of)
         .collect();
     is_settled &= early.is_empty();
@@ -135,16 +135,16 @@ fn judge_ended(case: &PullCase) -> Judged {
         };
     }
     let over = if case.pull.state == PullState::Open {
-        "the change is over".to_owned()
+        "the change has ended".to_owned()
     } else {
         format!("the PR is {}", case.pull.state)
     };
-    proposals.extend(case.unjudged.iter().map(|said| match said.trust {
-        Trust::MayMakeWork if is_request(said) => {
-            pass_over(said, FeedbackOutcome::PrOver, over.clone())
+    proposals.extend(case.unjudged.iter().map(|feedback| match feedback.trust {
+        Trust::MayMakeWork if is_request(feedback) => {
+            pass_over(feedback, FeedbackOutcome::PrOver, over.clone())
         }
         Trust::MayMakeWork | Trust::ShownOnly | Trust::Ours => {
-            settle(said, FeedbackOutcome::PrOver, &over)
+            settle(feedback, FeedbackOutcome::PrOver, &over)
         }
     }));
     Judged {
@@ -185,61 +185,65 @@ fn feedback_proposals(case: &PullCase, early: &[&str]) -> Vec<Proposal> {
     let mut proposals = Vec::new();
     let mut standing = case.standing.clone();
     let mut taken: Vec<&str> = early.to_vec();
-    for said in case
+    for feedback in case
         .unjudged
         .iter()
-        .filter(|said| is_request(said) && !early.contains(&id_of(said)))
+        .filter(|feedback| is_request(feedback) && !early.contains(&id_of(feedback)))
     {
-        let with_it = comments_of(said, case);
-        let proposal = request(case, said, &with_it);
+        let with_it = comments_of(feedback, case);
+        let proposal = request(case, feedback, &with_it);
         if matches!(proposal, Proposal::Reject { .. }) {
-            standing.push(said.author.clone());
+            standing.push(feedback.author.clone());
         } else {
             // Comments of a request that makes no work are settled too.
             proposals.extend(with_it.iter().map(|comment| {
-                let reason = "it came with a review that made no work";
+                let reason = "it belongs to a review that created no work";
                 settle(comment, FeedbackOutcome::NoWork, reason)
             }));
         }
         taken.extend(with_it.iter().map(|comment| id_of(comment)));
-        taken.push(id_of(said));
+        taken.push(id_of(feedback));
         proposals.push(proposal);
     }
-    for said in case
+    for feedback in case
         .unjudged
         .iter()
-        .filter(|said| said.state == Some(ReviewState::Dismissed))
+        .filter(|feedback| feedback.state == Some(ReviewState::Dismissed))
     {
-        let with_it = comments_of(said, case);
+        let with_it = comments_of(feedback, case);
         proposals.extend(with_it.iter().map(|comment| {
-            let reason = "it came with a review that was dismissed";
+            let reason = "it belongs to a review that was dismissed";
             settle(comment, FeedbackOutcome::Dismissed, reason)
         }));
         taken.extend(with_it.iter().map(|comment| id_of(comment)));
     }
-    for said in case
+    for feedback in case
         .unjudged
         .iter()
-        .filter(|said| !taken.contains(&id_of(said)))
+        .filter(|feedback| !taken.contains(&id_of(feedback)))
     {
-        proposals.push(match (said.trust, said.state) {
-            (Trust::MayMakeWork, Some(ReviewState::Approved)) if said.is_person => {
-                approval(case, said, &standing)
+        proposals.push(match (feedback.trust, feedback.state) {
+            (Trust::MayMakeWork, Some(ReviewState::Approved)) if feedback.is_person => {
+                approval(case, feedback, &standing)
             }
             (Trust::MayMakeWork, Some(ReviewState::Dismissed)) => {
-                settle(said, FeedbackOutcome::Dismissed, "it was dismissed")
+                settle(feedback, FeedbackOutcome::Dismissed, "it was dismissed")
             }
-            (Trust::MayMakeWork, _) if said.body.trim().is_empty() => {
-                settle(said, FeedbackOutcome::SaysNothing, "it says nothing")
+            (Trust::MayMakeWork, _) if feedback.body.trim().is_empty() => {
+                settle(feedback, FeedbackOutcome::SaysNothing, "it is empty")
             }
-            (Trust::MayMakeWork, _) => settle_as(said, FeedbackOutcome::Context),
-            (Trust::ShownOnly, Some(ReviewState::Approved)) => {
-                pass_over(said, FeedbackOutcome::NotTrusted, why_shown_only(said))
-            }
-            (Trust::ShownOnly, _) => {
-                settle(said, FeedbackOutcome::NotTrusted, &why_shown_only(said))
-            }
-            (Trust::Ours, _) => settle_as(said, FeedbackOutcome::Ours),
+            (Trust::MayMakeWork, _) => settle_as(feedback, FeedbackOutcome::Context),
+            (Trust::ShownOnly, Some(ReviewState::Approved)) => pass_over(
+                feedback,
+                FeedbackOutcome::NotTrusted,
+                why_shown_only(feedback),
+            ),
+            (Trust::ShownOnly, _) => settle(
+                feedback,
+                FeedbackOutcome::NotTrusted,
+                &why_shown_only(feedback),
+            ),
+            (Trust::Ours, _) => settle_as(feedback, FeedbackOutcome::Ours),
         });
     }
     proposals
@@ -247,13 +251,13 @@ fn feedback_proposals(case: &PullCase, early: &[&str]) -> Vec<Proposal> {
 
 /// True for a review that requests changes, or for a comment with such a verdict: the forge does not let authors review
 /// their own pull requests.
-fn is_request(said: &Feedback) -> bool {
-    match said.state {
-        Some(ReviewState::ChangesRequested) => said.trust != Trust::Ours,
+fn is_request(feedback: &Feedback) -> bool {
+    match feedback.state {
+        Some(ReviewState::ChangesRequested) => feedback.trust != Trust::Ours,
         Some(ReviewState::Commented) | None => {
-            said.trust == Trust::MayMakeWork
-                && said.kind != SaidKind::ReviewComment
-                && says_no(&said.body)
+            feedback.trust == Trust::MayMakeWork
+                && feedback.kind != CommentKind::ReviewComment
+                && says_no(&feedback.body)
         }
         Some(ReviewState::Approved | ReviewState::Dismissed | ReviewState::Pending) => false,
     }
@@ -266,57 +270,63 @@ fn says_no(body: &str) -> bool {
 }
 
 /// True if a request for changes is empty. The forge does not accept those, so its comments have not arrived yet.
-fn waits_for_comments(case: &PullCase, said: &Feedback) -> bool {
-    said.state == Some(ReviewState::ChangesRequested)
-        && said.trust == Trust::MayMakeWork
-        && is_live(case, said)
-        && says_nothing(said, &comments_of(said, case))
+fn waits_for_comments(case: &PullCase, feedback: &Feedback) -> bool {
+    feedback.state == Some(ReviewState::ChangesRequested)
+        && feedback.trust == Trust::MayMakeWork
+        && is_live(case, feedback)
+        && says_nothing(feedback, &comments_of(feedback, case))
         // It was stored after the read had started, so its wait may be a little longer than the lag.
-        && case.pull.read_at.is_none_or(|read| !clock::is_due(said.taken_in.plus(COMMENTS_LAG), read, 2 * COMMENTS_LAG))
+        && case.pull.read_at.is_none_or(|read| !clock::is_due(feedback.taken_in.plus(COMMENTS_LAG), read, 2 * COMMENTS_LAG))
 }
 
-fn says_nothing(said: &Feedback, comments: &[&Feedback]) -> bool {
-    said.body.trim().is_empty()
+fn says_nothing(feedback: &Feedback, comments: &[&Feedback]) -> bool {
+    feedback.body.trim().is_empty()
         && comments
             .iter()
             .all(|comment| comment.body.trim().is_empty())
 }
 
 fn comments_of<'a>(review: &Feedback, case: &'a PullCase) -> Vec<&'a Feedback> {
-    if review.kind != SaidKind::Review {
+    if review.kind != CommentKind::Review {
         return Vec::new();
     }
     let number = review.number();
     case.alone
         .iter()
         .chain(&case.unjudged)
-        .filter(|said| {
-            said.kind == SaidKind::ReviewComment && said.review.is_some() && said.review == number
+        .filter(|feedback| {
+            feedback.kind == CommentKind::ReviewComment
+                && feedback.review.is_some()
+                && feedback.review == number
         })
-        .filter(|said| said.author_id == review.author_id && said.trust == review.trust)
+        .filter(|feedback| feedback.author_id == review.author_id && feedback.trust == review.trust)
         .collect()
 }
 
-fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> Proposal {
-    if said.trust != Trust::MayMakeWork {
-        return pass_over(said, FeedbackOutcome::NotTrusted, why_shown_only(said));
+fn request(case: &PullCase, feedback: &Feedback, comments: &[&Feedback]) -> Proposal {
+    if feedback.trust != Trust::MayMakeWork {
+        return pass_over(
+            feedback,
+            FeedbackOutcome::NotTrusted,
+            why_shown_only(feedback),
+        );
     }
     // The forge does not accept review requests to authors.
-    let ask_again = Some(&said.author)
-        .filter(|author| said.is_person && case.pull.author.as_ref() != Some(author));
-    if !is_live(case, said) {
+    let ask_again = Some(&feedback.author)
+        .filter(|author| feedback.is_person && case.pull.author.as_ref() != Some(author));
+    if !is_live(case, feedback) {
         let head = short_sha(&case.pull.head_sha);
-        let why = match &said.commit {
+        let why = match &feedback.commit {
             Some(about) => format!(
-                "it is about {}, and the head is {head} now",
+                "it is about {}, but the head is now {head}",
                 short_sha(about)
             ),
-            None => format!("it was said before {head} came"),
+            None => format!("it was written before {head} was pushed"),
         };
         let asked = ask_again
-            .map(|author| format!("; {author} is asked to look again"))
+            .map(|author| format!("; {author} is asked to review again"))
             .unwrap_or_default();
-        let feedback_id = said.feedback_id.clone();
+        let feedback_id = feedback.feedback_id.clone();
         return Proposal::PassOver {
             feedback_id,
             outcome: FeedbackOutcome::OtherHead,
@@ -324,36 +334,37 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> Proposal
             ask_again: ask_again.cloned(),
         };
     }
-    if says_nothing(said, comments) {
+    if says_nothing(feedback, comments) {
         return Proposal::PassOver {
-            feedback_id: said.feedback_id.clone(),
+            feedback_id: feedback.feedback_id.clone(),
             outcome: FeedbackOutcome::SaysNothing,
-            reason: "it requests changes and does not say which".to_owned(),
+            reason: "it requests changes but does not say which".to_owned(),
             ask_again: ask_again.cloned(),
         };
     }
     let rejected = WorkRejected {
         head: Some(
-            said.commit
+            feedback
+                .commit
                 .clone()
                 .unwrap_or_else(|| case.pull.head_sha.clone()),
         ),
-        ..fit(said, comments)
+        ..fit(feedback, comments)
     };
     let more = match rejected.left_out {
         0 => String::new(),
         left_out => format!(
-            " ({left_out} of its {} comments are left to a person: they are more than a fix can be told)",
+            " ({left_out} of its {} comments are left to a person: too many for one fix)",
             comments.len()
         ),
     };
     let summary = format!(
         "{} requests changes{}{more}",
-        said.author,
-        first_line(said, comments)
+        feedback.author,
+        first_line(feedback, comments)
     );
     Proposal::Reject {
-        by: format!("github:{}", said.author),
+        by: format!("github:{}", feedback.author),
         summary,
         rejected: Box::new(rejected),
     }
@@ -361,9 +372,9 @@ fn request(case: &PullCase, said: &Feedback, comments: &[&Feedback]) -> Proposal
 
 /// True if a comment is about the head, or about one that only our pushes have replaced since: then it arrived during
 /// the fix and waits for the next one.
-fn is_live(case: &PullCase, said: &Feedback) -> bool {
-    let Some(commit) = &said.commit else {
-        return is_after_head(case, said);
+fn is_live(case: &PullCase, feedback: &Feedback) -> bool {
+    let Some(commit) = &feedback.commit else {
+        return is_after_head(case, feedback);
     };
     let is_head = |sha: &str| {
         sha == case.pull.head_sha || (sha == case.change.head && moved(case) != Moved::Yes)
@@ -383,52 +394,52 @@ fn is_live(case: &PullCase, said: &Feedback) -> bool {
 
 /// True if a comment that names no commit was made after the head was pushed. If we pushed the head, the comment was
 /// not there at the check before, so it arrived during the fix or later.
-fn is_after_head(case: &PullCase, said: &Feedback) -> bool {
+fn is_after_head(case: &PullCase, feedback: &Feedback) -> bool {
     if case.pushes.iter().any(|push| push.to == case.pull.head_sha) {
         return true;
     }
-    let said_at = said
+    let written_at = feedback
         .created_at
         .as_deref()
         .and_then(|text| Time::parse(text).ok());
-    match (said_at, case.pull.head_since) {
-        (Some(said_at), Some(since)) => said_at >= since,
+    match (written_at, case.pull.head_since) {
+        (Some(written_at), Some(since)) => written_at >= since,
         (None, _) | (_, None) => true,
     }
 }
 
-fn approval(case: &PullCase, said: &Feedback, standing: &[String]) -> Proposal {
-    let head = said
+fn approval(case: &PullCase, feedback: &Feedback, standing: &[String]) -> Proposal {
+    let head = feedback
         .commit
         .clone()
         .unwrap_or_else(|| case.pull.head_sha.clone());
     if head != case.change.head || head != case.pull.head_sha {
         return pass_over(
-            said,
+            feedback,
             FeedbackOutcome::OtherHead,
             format!(
-                "it approves {}, and the head is {} now",
+                "it approves {}, but the head is now {}",
                 short_sha(&head),
                 short_sha(&case.pull.head_sha)
             ),
         );
     }
-    match standing.iter().find(|by| **by != said.author) {
+    match standing.iter().find(|by| **by != feedback.author) {
         Some(by) => pass_over(
-            said,
+            feedback,
             FeedbackOutcome::ObjectionStands,
-            format!("{by} requests changes, and that still stands"),
+            format!("{by} still requests changes"),
         ),
         None => Proposal::Approve {
-            by: said.author.clone(),
+            by: feedback.author.clone(),
             head,
-            feedback_id: said.feedback_id.clone(),
+            feedback_id: feedback.feedback_id.clone(),
         },
     }
 }
 
-fn first_line(said: &Feedback, comments: &[&Feedback]) -> String {
-    let bodies = std::iter::once(said.body.as_str())
+fn first_line(feedback: &Feedback, comments: &[&Feedback]) -> String {
+    let bodies = std::iter::once(feedback.body.as_str())
         .chain(comments.iter().map(|comment| comment.body.as_str()));
     let line = bodies
         .flat_map(str::lines)
@@ -438,36 +449,37 @@ fn first_line(said: &Feedback, comments: &[&Feedback]) -> String {
         .unwrap_or_default()
 }
 
-fn id_of(said: &Feedback) -> &str {
-    &said.feedback_id
+fn id_of(feedback: &Feedback) -> &str {
+    &feedback.feedback_id
 }
 
-fn why_shown_only(said: &Feedback) -> String {
-    said.trust_reason
+fn why_shown_only(feedback: &Feedback) -> String {
+    feedback
+        .trust_reason
         .clone()
-        .unwrap_or_else(|| format!("{} may not make work", said.author))
+        .unwrap_or_else(|| format!("{} is not allowed to create work", feedback.author))
 }
 
-fn settle(said: &Feedback, outcome: FeedbackOutcome, reason: &str) -> Proposal {
+fn settle(feedback: &Feedback, outcome: FeedbackOutcome, reason: &str) -> Proposal {
     Proposal::Settle {
-        feedback_id: said.feedback_id.clone(),
+        feedback_id: feedback.feedback_id.clone(),
         outcome,
         reason: Some(reason.to_owned()),
     }
 }
 
 /// An outcome that needs no reason.
-fn settle_as(said: &Feedback, outcome: FeedbackOutcome) -> Proposal {
+fn settle_as(feedback: &Feedback, outcome: FeedbackOutcome) -> Proposal {
     Proposal::Settle {
-        feedback_id: said.feedback_id.clone(),
+        feedback_id: feedback.feedback_id.clone(),
         outcome,
         reason: None,
     }
 }
 
-fn pass_over(said: &Feedback, outcome: FeedbackOutcome, reason: String) -> Proposal {
+fn pass_over(feedback: &Feedback, outcome: FeedbackOutcome, reason: String) -> Proposal {
     Proposal::PassOver {
-        feedback_id: said.feedback_id.clone(),
+        feedback_id: feedback.feedback_id.clone(),
         outcome,
         reason,
         ask_again: None,

@@ -77,9 +77,11 @@ fn reached(
     if !change.auto_fix && !begins_round {
         return at(
             Bound::Reverted,
-            format!("a person took a fix of {subject} back, so no more are made by themselves"),
+            format!(
+                "a fix of {subject} was reverted; automatic fixes are off until a person resumes them"
+            ),
             decision!(
-                "say what is wanted ({refine}), or accept it ({approve})",
+                "describe what to do ({refine}), or accept it ({approve})",
                 refine = Decision::refine(id),
                 approve = Decision::approve(id),
             ),
@@ -90,7 +92,7 @@ fn reached(
         return at(
             Bound::TotalFixes,
             format!(
-                "{subject} used all {} fixes of its life",
+                "{subject} has used all of its {} fixes",
                 budget.max_total_fixes
             ),
             decision!(
@@ -109,7 +111,7 @@ fn reached(
                 budget.max_fix_cycles
             ),
             decision!(
-                "accept it ({approve}), or go on ({more}, or {refine} with your guidance)",
+                "accept it ({approve}), or continue ({more}, or {refine} with your guidance)",
                 approve = Decision::approve(id),
                 more = one_more(),
                 refine = Decision::refine(id),
@@ -134,9 +136,9 @@ fn reached(
     let stuck = stuck(history)?;
     at(
         Bound::NoProgress,
-        format!("{subject} makes no progress: {stuck}"),
+        format!("{subject} is making no progress: {stuck}"),
         decision!(
-            "say how ({refine}), or accept it ({approve})",
+            "describe how to fix it ({refine}), or accept it ({approve})",
             refine = Decision::refine(id),
             approve = Decision::approve(id),
         ),

@@ -68,7 +68,7 @@ fn cut(text: &str, cap: usize) -> String {
     let end = text.floor_char_boundary(cap);
     match text.get(..end) {
         Some(kept) if end < text.len() => {
-            format!("{kept}\n… ({} bytes are left out)", text.len() - end)
+            format!("{kept}\n… ({} bytes left out)", text.len() - end)
         }
         Some(_) | None => text.to_owned(),
     }
@@ -79,9 +79,9 @@ mod tests {
     use super::*;
     use crate::change::ChangeId;
     use crate::clock::Time;
-    use crate::pull_request::{SaidKind, Trust, last_lines};
+    use crate::pull_request::{CommentKind, Trust, last_lines};
 
-    fn said(n: i64, kind: SaidKind, body: &str) -> Feedback {
+    fn feedback(n: i64, kind: CommentKind, body: &str) -> Feedback {
         Feedback {
             feedback_id: format!("g{n}"),
             change_id: ChangeId::new("c1"),
@@ -123,9 +123,9 @@ mod tests {
     fn the_largest_review_that_the_forge_takes_fits_into_an_event() {
         for letter in ["a", "🦀", "\u{1}", "\""] {
             let largest = letter.repeat(65_536);
-            let review = said(0, SaidKind::Review, &largest);
+            let review = feedback(0, CommentKind::Review, &largest);
             let comments: Vec<Feedback> = (1..=300)
-                .map(|n| said(n, SaidKind::ReviewComment, &largest))
+                .map(|n| feedback(n, CommentKind::ReviewComment, &largest))
                 .collect();
             let fitted = fit(&review, &comments.iter().collect::<Vec<_>>());
             assert!(size(&fitted) < 10_000_000, "{letter:?}: {}", size(&fitted));
@@ -145,11 +145,11 @@ mod tests {
     #[test]
     fn what_is_cut_says_so_and_what_fits_is_whole() {
         assert_eq!(cut("ab", 2), "ab");
-        assert_eq!(cut("🦀🦀", 5), "🦀\n… (4 bytes are left out)");
+        assert_eq!(cut("🦀🦀", 5), "🦀\n… (4 bytes left out)");
         let (review, comment, empty) = (
-            said(0, SaidKind::Review, "no"),
-            said(1, SaidKind::ReviewComment, "here"),
-            said(2, SaidKind::ReviewComment, " "),
+            feedback(0, CommentKind::Review, "no"),
+            feedback(1, CommentKind::ReviewComment, "here"),
+            feedback(2, CommentKind::ReviewComment, " "),
         );
         let fitted = fit(&review, &[&comment, &empty]);
         assert_eq!((fitted.body.as_str(), fitted.findings.len()), ("no", 1));

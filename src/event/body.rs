@@ -18,7 +18,7 @@ use crate::closed_enum::closed_enum;
 use crate::finding::{Finding, FindingId, Outcome, ReviewId, Severity, Verdict};
 use crate::intent::{IntentKind, IntentResult};
 use crate::proposal::Bound;
-use crate::pull_request::{SaidKind, Trust};
+use crate::pull_request::{CommentKind, Trust};
 use crate::work::{Ended, ItemId, LeftOut, PlanSource, PromptCut, RejectionId, RunId, Source};
 
 /// Metadata of one event type.
@@ -325,6 +325,26 @@ bodies! {
     DaemonEnded { cause: String, pid: u32, silent_since: Option<Time>, runs: Vec<RunId> }
 }
 
+/// Keys whose values are sentences for people; `context.summary` is a key of the objects in a list.
+/// Tests replace them by random words, so no decision may depend on them.
+#[cfg(feature = "failpoints")]
+pub(crate) const PROSE: &[(EventType, &[&str])] = &[
+    (EventType::WorkFailed, &["reason"]),
+    (EventType::WorkCancelled, &["reason"]),
+    (EventType::FixCreated, &["context.summary"]),
+    (EventType::FixCommitted, &["answers.reason"]),
+    (EventType::FixPushed, &["answers.reason"]),
+    (EventType::ReviewUnclear, &["reason", "missing"]),
+    (EventType::CheckoutChanged, &["what"]),
+    (EventType::Escalated, &["reason", "decide"]),
+    (EventType::Instructed, &["text"]),
+    (EventType::Shadowed, &["trouble", "basis", "summary"]),
+    (EventType::Held, &["reason"]),
+    (EventType::Resumed, &["reason", "held_for"]),
+    (EventType::FeedbackReceived, &["why"]),
+    (EventType::Skipped, &["reason"]),
+];
+
 /// Gate that failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -471,13 +491,13 @@ closed_enum! {
     }
 }
 
-impl From<SaidKind> for FeedbackKind {
-    fn from(kind: SaidKind) -> Self {
+impl From<CommentKind> for FeedbackKind {
+    fn from(kind: CommentKind) -> Self {
         match kind {
-            SaidKind::Review => Self::Review,
-            SaidKind::ReviewComment => Self::ReviewComment,
-            SaidKind::IssueComment => Self::IssueComment,
-            SaidKind::Person => Self::Person,
+            CommentKind::Review => Self::Review,
+            CommentKind::ReviewComment => Self::ReviewComment,
+            CommentKind::IssueComment => Self::IssueComment,
+            CommentKind::Person => Self::Person,
         }
     }
 }

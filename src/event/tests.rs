@@ -89,6 +89,21 @@ fn the_documents_list_exactly_the_keys_of_each_event() {
     assert_eq!(WorkRejected::TYPE, EventType::WorkRejected);
 }
 
+#[cfg(feature = "failpoints")]
+#[test]
+fn sentences_are_in_known_keys() {
+    for (event_type, paths) in body::PROSE {
+        let (_, keys) = body::KEYS
+            .iter()
+            .find(|(known, _)| known == event_type)
+            .unwrap();
+        for path in *paths {
+            let key = path.split('.').next().unwrap();
+            assert!(keys.contains(&key), "{event_type}: {path}");
+        }
+    }
+}
+
 /// Parses lines like `--   work_failed        {item_id, source, wip?}   remark`, which may continue
 /// on the next line.
 fn listed_in_schema(text: &str) -> Vec<(String, Vec<String>)> {

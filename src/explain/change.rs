@@ -116,13 +116,13 @@ fn escalated(facts: &Facts) -> Explanation {
         ));
     }
     if commands.is_empty() {
-        commands = vec![
+        return explanation.commands([
             format!("remand approve {id}"),
             format!("remand refine {id} --text …"),
             format!("remand cancel {id}"),
-        ];
+        ]);
     }
-    explanation.commands(commands)
+    explanation.commands_in_sentence(commands)
 }
 
 fn paused(facts: &Facts) -> Explanation {

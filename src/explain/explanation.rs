@@ -21,6 +21,8 @@ pub(crate) struct Explanation {
     pub(crate) until: Option<Time>,
     /// Commands that a person can type, the most likely first.
     pub(crate) commands: Vec<String>,
+    /// Those of the commands that are part of the sentence.
+    in_sentence: Vec<String>,
 }
 
 impl Explanation {
@@ -36,6 +38,7 @@ impl Explanation {
             since: None,
             until: None,
             commands: Vec::new(),
+            in_sentence: Vec::new(),
         }
     }
 
@@ -66,13 +69,35 @@ impl Explanation {
         self
     }
 
+    /// Adds commands that are part of the sentence.
+    pub(crate) fn commands_in_sentence(
+        mut self,
+        commands: impl IntoIterator<Item = String>,
+    ) -> Self {
+        for command in commands {
+            self.in_sentence.push(command.clone());
+            self.commands.push(command);
+        }
+        self
+    }
+
     /// Adds notes, each with its command.
     pub(crate) fn notes(mut self, notes: impl IntoIterator<Item = Note>) -> Self {
         for note in notes {
-            self.commands.extend(note.command());
+            let command = note.command();
+            self = if note.contains_command() {
+                self.commands_in_sentence(command)
+            } else {
+                self.commands(command)
+            };
             self.notes.push(note);
         }
         self
+    }
+
+    /// True if the sentence contains this command.
+    pub(crate) fn is_in_sentence(&self, command: &str) -> bool {
+        self.in_sentence.iter().any(|one| one == command)
     }
 
     /// Returns the whole sentence, with the notes.
@@ -105,7 +130,8 @@ mod tests {
     fn the_board_has_the_clause_and_the_answer_has_everything() {
         let explanation = Explanation::new(Because::NeedsYou, "it ", "needs you: gates red; twice")
             .and(". Decide: `remand approve c1`")
-            .commands(["remand approve c1".to_owned()])
+            .commands_in_sentence(["remand approve c1".to_owned()])
+            .commands(["remand diff c1".to_owned()])
             .notes([Note::ClockSetBack {
                 done: Time::from_millis(1_000),
                 now: Time::from_millis(0),
@@ -119,9 +145,12 @@ mod tests {
           "since": null,
           "until": null,
           "commands": [
-            "remand approve c1"
+            "remand approve c1",
+            "remand diff c1"
           ]
         }
         "#);
+        assert!(explanation.is_in_sentence("remand approve c1"));
+        assert!(!explanation.is_in_sentence("remand diff c1"));
     }
 }

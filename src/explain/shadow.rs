@@ -65,7 +65,8 @@ pub(super) fn in_shadow(facts: &Facts) -> Explanation {
         });
         return begin(short)
             .and(&format!("; its review in shadow: {}", review.text()))
-            .commands([format!("remand show {}", review.item_id), shadow.command()]);
+            .commands([format!("remand show {}", review.item_id)])
+            .commands_in_sentence([shadow.command()]);
     }
     let mut explanation = begin(item.map_or("would fix".to_owned(), would));
     match (item, &facts.shadow) {
@@ -85,7 +86,7 @@ pub(super) fn in_shadow(facts: &Facts) -> Explanation {
     if let Some(rejection) = facts.pending.first() {
         explanation = explanation.and(&format!("; {} waits for a fix", rejection.rejection_id));
     }
-    explanation.commands([shadow.command()])
+    explanation.commands_in_sentence([shadow.command()])
 }
 
 /// Describes an item for which it is not recorded yet what it would do.

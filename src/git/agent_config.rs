@@ -36,6 +36,8 @@ impl Git {
     /// Replaces agent configuration with that of the commit `base`, until [`Git::put_back_config`].
     ///
     /// `record` is a file outside the worktree whose directory exists; copies are kept next to it.
+    /// `clean_at` is the commit of HEAD if the index was just found to be the same, and nothing has
+    /// run in the worktree since.
     ///
     /// Tracked files are marked skip-worktree, so that the agent neither sees nor commits the
     /// difference. A symlink in the base is replaced by the file that it resolves to in the base,
@@ -45,6 +47,7 @@ impl Git {
         place: &Place,
         base: &str,
         record: &Path,
+        clean_at: Option<&str>,
     ) -> Result<Swapped, GitError> {
         place.check()?;
         check_sha(base)?;
@@ -52,8 +55,9 @@ impl Git {
         files.begin()?;
         let mut record = Record {
             base: base.to_owned(),
+            head: clean_at.map(str::to_owned),
             complete: false,
-            entries: self.plan(place, base, &files).await?,
+            entries: self.plan(place, base, clean_at, &files).await?,
         };
         let ignore = self.write_ignore(place, &record.entries, &files).await?;
         crash_point!("swap.record.before");
@@ -105,10 +109,17 @@ impl Git {
         &self,
         place: &Place,
         base: &str,
+        clean_at: Option<&str>,
         files: &RecordFiles,
     ) -> Result<Vec<SwapEntry>, GitError> {
-        let head = self.config_in_head(place).await?;
         let index = self.config_in_index(place).await?;
+        let head = match clean_at {
+            Some(_) => index
+                .iter()
+                .filter_map(|(path, staged)| Some((path.clone(), staged.as_ref()?.blob.clone())))
+                .collect(),
+            None => self.config_in_head(place).await?,
+        };
         let base_files = self.config_in_commit(place, base).await?;
         let mut paths: BTreeSet<Vec<u8>> = config_on_disk(&place.path)?;
         paths.extend(head.keys().cloned());
@@ -146,13 +157,6 @@ impl Git {
             });
         }
         Ok(entries)
-    }
-
-    async fn config_in_head(&self, place: &Place) -> Result<BTreeMap<Vec<u8>, Blob>, GitError> {
-        match self.resolve(place, "HEAD").await? {
-            Some(head) => self.config_in_commit(place, &head).await,
-            None => Ok(BTreeMap::new()),
-        }
     }
 
     /// Returns the regular file at a path of a commit, following symlinks within the commit.
@@ -263,13 +267,14 @@ impl Git {
     /// Undoes [`Git::swap_in_base_config`], however far it got, and returns the paths that the
     /// agent had edited.
     ///
-    /// Those edits are discarded. Configuration that the agent *committed* is in HEAD and is left
-    /// to the checks of the diff. Without a record there is nothing to do. Idempotent, also after a
+    /// `head` is the commit of HEAD if it was just read. The edits are discarded. Configuration that
+    /// the agent *committed* is in HEAD and is left to the checks of the diff. Without a record there is nothing to do. Idempotent, also after a
     /// crash at any point: a second call has the same effect and the same result.
     pub(crate) async fn put_back_config(
         &self,
         place: &Place,
         record: &Path,
+        head: Option<&str>,
     ) -> Result<Vec<String>, GitError> {
         place.check()?;
         let files = RecordFiles::new(record);
@@ -277,7 +282,7 @@ impl Git {
             files.finish()?;
             return Ok(files.load_dropped()?.unwrap_or_default());
         };
-        let (goals, index) = self.goals(place, &record, &files).await?;
+        let (goals, index) = self.goals(place, &record, head, &files).await?;
         let dropped = match files.load_dropped()? {
             Some(dropped) => dropped,
             None => {
@@ -291,15 +296,19 @@ impl Git {
             }
         };
         crash_point!("config_back.dropped");
-        self.bytes(GitCommand::at(place, "update-index -z --index-info").stdin(index))
-            .await?;
+        if !index.is_empty() {
+            self.bytes(GitCommand::at(place, "update-index -z --index-info").stdin(index))
+                .await?;
+        }
         // A sparse checkout or a person may have hidden them before.
-        let staged = self.config_in_index(place).await?;
-        let hidden = record
-            .entries
-            .iter()
-            .filter(|entry| entry.was_hidden && staged.contains_key(&entry.path.0));
-        self.hide(place, hidden).await?;
+        if record.entries.iter().any(|entry| entry.was_hidden) {
+            let staged = self.config_in_index(place).await?;
+            let hidden = record
+                .entries
+                .iter()
+                .filter(|entry| entry.was_hidden && staged.contains_key(&entry.path.0));
+            self.hide(place, hidden).await?;
+        }
         let mut changed = Vec::new();
         // In reverse order: the contents of a directory are removed before the directory.
         for goal in goals.iter().rev() {
@@ -325,10 +334,18 @@ impl Git {
         &self,
         place: &Place,
         record: &Record,
+        head: Option<&str>,
         files: &RecordFiles,
     ) -> Result<(Vec<Goal>, Vec<u8>), GitError> {
-        let head = self.config_in_head(place).await?;
-        let index = self.config_in_index(place).await?;
+        let head = if head.is_some() && record.head.as_deref() == head {
+            let heads = record.entries.iter();
+            heads
+                .filter_map(|entry| Some((entry.path.0.clone(), entry.head.clone()?)))
+                .collect()
+        } else {
+            self.config_in_head(place).await?
+        };
+        let (index, untracked) = self.config_in_index_and_untracked(place).await?;
         let swapped: BTreeMap<&[u8], &SwapEntry> = record
             .entries
             .iter()
@@ -339,7 +356,7 @@ impl Git {
         paths.extend(index.keys().cloned());
         if record.complete {
             paths.extend(config_on_disk(&place.path)?);
-            paths.extend(self.config_untracked(place).await?);
+            paths.extend(untracked);
         }
         let none = "0".repeat(record.base.len());
         let (mut goals, mut lines) = (Vec::new(), Vec::new());

@@ -22,6 +22,9 @@ pub(super) const LIMIT: u64 = 64 * 1024 * 1024;
 #[serde(deny_unknown_fields)]
 pub(super) struct Record {
     pub(super) base: String,
+    /// Commit of HEAD before the swap, if the heads of the entries are all that it has.
+    #[serde(default)]
+    pub(super) head: Option<String>,
     /// Set once the swap is complete, so an agent may have run since.
     pub(super) complete: bool,
     pub(super) entries: Vec<SwapEntry>,
@@ -176,7 +179,7 @@ impl RecordFiles {
             .map(|entry| path_of(&entry.path.0))
             .find(|path| !fs_nofollow::is_inside(path))
         {
-            let text = format!("`{}` leaves the worktree", outside.display());
+            let text = format!("`{}` is outside the worktree", outside.display());
             return Err(bad_record(&self.record)(serde::de::Error::custom(text)));
         }
         Ok(record)

@@ -126,56 +126,76 @@ impl Git {
         commit: &str,
     ) -> Result<BTreeMap<Vec<u8>, Blob>, GitError> {
         let call = GitCommand::at(place, "ls-tree -r -z --full-tree --end-of-options").arg(commit);
-        let files = read_tree(&self.bytes(call).await?)?;
+        let files = read_tree_if(&self.bytes(call).await?, is_config)?;
         Ok(files
             .into_iter()
-            .filter(|file| is_config(&file.path))
             .map(|file| (file.path, file.blob))
             .collect())
     }
 
-    /// Lists configuration in the index. Paths in conflict are left out.
+    /// Lists configuration in HEAD; nothing if HEAD has no commit.
+    pub(super) async fn config_in_head(
+        &self,
+        place: &Place,
+    ) -> Result<BTreeMap<Vec<u8>, Blob>, GitError> {
+        match self.config_in_commit(place, "HEAD").await {
+            Err(GitError::Failed { .. }) if self.resolve(place, "HEAD").await?.is_none() => {
+                Ok(BTreeMap::new())
+            }
+            listed => listed,
+        }
+    }
+
+    /// Lists configuration in the index. Paths in conflict have no blob.
     pub(super) async fn config_in_index(
         &self,
         place: &Place,
     ) -> Result<BTreeMap<Vec<u8>, Option<Staged>>, GitError> {
-        let bytes = self
-            .bytes(GitCommand::at(place, "ls-files -t -s -z"))
-            .await?;
-        let mut found = BTreeMap::new();
-        for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
-            let (words, path) = split(record, "ls-files -t -s -z")?;
-            if is_config(path) {
-                let [tag, mode, sha, stage] = words.as_slice() else {
-                    return Err(GitError::output("ls-files -t -s -z", record));
-                };
-                let blob = Blob {
-                    mode: octal(mode, record)?,
-                    sha: sha.clone(),
-                };
-                let staged = Staged {
-                    blob,
-                    hidden: tag == "S",
-                };
-                found.insert(path.to_vec(), (stage == "0").then_some(staged));
-            }
-        }
-        Ok(found)
+        let call = GitCommand::at(place, "ls-files -t -s -z");
+        Ok(read_index(&self.bytes(call).await?)?.0)
     }
 
-    /// Lists untracked configuration below the top. Ignored files are not searched there.
-    pub(super) async fn config_untracked(
+    /// Lists configuration in the index, and untracked configuration below the top. Ignored files
+    /// are not searched there.
+    pub(super) async fn config_in_index_and_untracked(
         &self,
         place: &Place,
-    ) -> Result<BTreeSet<Vec<u8>>, GitError> {
-        let paths = self
-            .paths(GitCommand::at(place, "ls-files -o -z --exclude-standard"))
-            .await?;
-        Ok(paths
-            .into_iter()
-            .filter(|path| is_config(path) && !path.ends_with(b"/") && !in_worktrees(path))
-            .collect())
+    ) -> Result<ConfigListed, GitError> {
+        let call = GitCommand::at(place, "ls-files -t -s -o -z --exclude-standard");
+        read_index(&self.bytes(call).await?)
     }
+}
+
+/// Configuration in the index, and untracked configuration.
+pub(super) type ConfigListed = (BTreeMap<Vec<u8>, Option<Staged>>, BTreeSet<Vec<u8>>);
+
+/// Parses `H 100644 ID STAGE TAB path NUL` and `? path NUL`.
+fn read_index(bytes: &[u8]) -> Result<ConfigListed, GitError> {
+    let (mut found, mut untracked) = (BTreeMap::new(), BTreeSet::new());
+    for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
+        if let Some(path) = record.strip_prefix(b"? ") {
+            if is_config(path) && !path.ends_with(b"/") && !in_worktrees(path) {
+                untracked.insert(path.to_vec());
+            }
+            continue;
+        }
+        let (words, path) = split(record, "ls-files -t -s -z")?;
+        if is_config(path) {
+            let [tag, mode, sha, stage] = words.split(' ').collect::<Vec<_>>()[..] else {
+                return Err(GitError::output("ls-files -t -s -z", record));
+            };
+            let blob = Blob {
+                mode: octal(mode, record)?,
+                sha: sha.to_owned(),
+            };
+            let staged = Staged {
+                blob,
+                hidden: tag == "S",
+            };
+            found.insert(path.to_vec(), (stage == "0").then_some(staged));
+        }
+    }
+    Ok((found, untracked))
 }
 
 /// Lists all configuration at the top of the worktree, ignored or not, recursively.
@@ -218,34 +238,39 @@ fn in_worktrees(path: &[u8]) -> bool {
 
 /// Parses `100644 blob ID TAB path NUL`.
 pub(super) fn read_tree(bytes: &[u8]) -> Result<Vec<TreeFile>, GitError> {
-    let records = bytes.split(|b| *b == 0).filter(|record| !record.is_empty());
-    let file = |record: &[u8]| {
+    read_tree_if(bytes, |_| true)
+}
+
+/// Like [`read_tree`], for the paths that are wanted.
+fn read_tree_if(bytes: &[u8], wanted: fn(&[u8]) -> bool) -> Result<Vec<TreeFile>, GitError> {
+    let mut files = Vec::new();
+    for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
         let (words, path) = split(record, "ls-tree -z")?;
-        let [mode, _kind, sha] = words.as_slice() else {
+        if !wanted(path) {
+            continue;
+        }
+        let [mode, _kind, sha] = words.split(' ').collect::<Vec<_>>()[..] else {
             return Err(GitError::output("ls-tree -z", record));
         };
-        Ok(TreeFile {
+        files.push(TreeFile {
             path: path.to_vec(),
             blob: Blob {
                 mode: octal(mode, record)?,
-                sha: sha.clone(),
+                sha: sha.to_owned(),
             },
-        })
-    };
-    records.map(file).collect()
+        });
+    }
+    Ok(files)
 }
 
-fn split<'a>(record: &'a [u8], args: &str) -> Result<(Vec<String>, &'a [u8]), GitError> {
+/// Splits a record at its tab into words and a path.
+fn split<'a>(record: &'a [u8], args: &str) -> Result<(&'a str, &'a [u8]), GitError> {
     let tab = record.iter().position(|b| *b == b'\t');
-    let parts = tab.and_then(|tab| Some((record.get(..tab)?, record.get(tab + 1..)?)));
-    let (words, path) = parts.ok_or_else(|| GitError::output(args, record))?;
-    Ok((
-        String::from_utf8_lossy(words)
-            .split(' ')
-            .map(str::to_owned)
-            .collect(),
-        path,
-    ))
+    let parts = tab.and_then(|tab| {
+        let words = std::str::from_utf8(record.get(..tab)?).ok()?;
+        Some((words, record.get(tab + 1..)?))
+    });
+    parts.ok_or_else(|| GitError::output(args, record))
 }
 
 fn octal(text: &str, record: &[u8]) -> Result<u32, GitError> {

@@ -3,7 +3,7 @@
 
 /// Rejected branch name, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the branch name `{}` is refused: {why}", name.escape_debug())]
+#[error("invalid branch name `{}`: {why}", name.escape_debug())]
 pub(crate) struct BadBranchName {
     pub(crate) name: String,
     pub(crate) why: &'static str,
@@ -33,13 +33,13 @@ pub(crate) fn check_branch_name(name: &str) -> Result<(), BadBranchName> {
         .chars()
         .all(|c| c.is_alphanumeric() || "_./@#+=,-".contains(c))
     {
-        return refused("only letters, digits and _ . / @ # + = , - are allowed in it");
+        return refused("only letters, digits and _ . / @ # + = , - are allowed");
     }
     if name == "HEAD" {
-        return refused("it is git's own");
+        return refused("it is reserved by git");
     }
     if name.contains("..") || name.contains("//") || name.contains("@{") {
-        return refused("it has `..`, `//` or `@{` in it");
+        return refused("it contains `..`, `//` or `@{`");
     }
     let bad = |part: &str| {
         part.is_empty() || part.starts_with('.') || part.ends_with('.') || part.ends_with(".lock")

@@ -517,7 +517,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => Err(GitError::File {
-            action: "work on",
+            action: "prepare",
             path: PathBuf::from("a checkout"),
             source: io::Error::other(error),
         }),

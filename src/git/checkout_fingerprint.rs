@@ -17,6 +17,7 @@ use super::fs_nofollow::{FileKind, at, names, path_of, thing};
 use super::status::Entry;
 use super::{Git, GitError, Place, Project};
 use crate::files::{self, Refused};
+use crate::fingerprint::fingerprint;
 
 /// Fingerprint of a checkout. Safe to store: it has no contents, only their ids.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +27,10 @@ pub(crate) struct CheckoutFingerprint {
     /// time.
     files: BTreeMap<String, String>,
     /// Configuration, hooks and similar files in the common dir, by their path in it.
+    ///
+    /// The name of the stored field changes with the hash: fingerprints with different hashes
+    /// cannot be compared.
+    #[serde(rename = "shared_sha256")]
     shared: BTreeMap<String, String>,
 }
 
@@ -81,6 +86,7 @@ fn compare(
 
 /// Files besides the hooks in which commands, filters, objects or other repositories can be named.
 const SHARED: &[&str] = &[
+    "commondir",
     "config",
     "config.worktree",
     "info/attributes",
@@ -102,17 +108,12 @@ impl Git {
         project: &Project,
     ) -> Result<CheckoutFingerprint, GitError> {
         let place = Place::with_git_dir(project.path.clone(), project.common_dir.clone());
-        let branch = self
-            .head_ref(&place)
-            .await?
-            .unwrap_or_else(|| "detached".to_owned());
-        let commit = self
-            .resolve(&place, "HEAD")
-            .await?
-            .unwrap_or_else(|| "no commit".to_owned());
         let mut files = BTreeMap::new();
-        if !project.bare {
-            for entry in self.status_entries(&place).await? {
+        let head = if project.bare {
+            self.head_state(&place).await?
+        } else {
+            let (head, left) = self.head_and_uncommitted(&place, None).await?;
+            for entry in self.shown_entries(left) {
                 let (letters, path) = match entry {
                     Entry::Changed { letters, path } => (letters, path),
                     Entry::Untracked { path } => ("??".to_owned(), path),
@@ -120,61 +121,15 @@ impl Git {
                 let state = format!("{letters} {}", stamp(&place.path, &path)?);
                 files.insert(String::from_utf8_lossy(&path).into_owned(), state);
             }
-        }
-        let shared = self.shared_files(&place).await?;
+            head
+        };
+        let branch = head.name.as_deref().unwrap_or("detached");
+        let commit = head.commit.as_deref().unwrap_or("no commit");
         Ok(CheckoutFingerprint {
             head: format!("{branch} {commit}"),
             files,
-            shared,
+            shared: shared_files(&place)?,
         })
-    }
-
-    async fn shared_files(&self, place: &Place) -> Result<BTreeMap<String, String>, GitError> {
-        let mut paths: Vec<PathBuf> = SHARED.iter().map(PathBuf::from).collect();
-        for name in names(&place.common_dir.join("hooks"))? {
-            // Git never runs the samples.
-            if name
-                .extension()
-                .is_none_or(|extension| extension != "sample")
-            {
-                paths.push(Path::new("hooks").join(name));
-            }
-        }
-        for name in names(&place.common_dir.join("worktrees"))? {
-            paths.push(Path::new("worktrees").join(name).join("config.worktree"));
-        }
-        let mut shared = BTreeMap::new();
-        for path in paths {
-            let full = place.common_dir.join(&path);
-            let state = match thing(&full)? {
-                FileKind::Absent => continue,
-                FileKind::Folder => "folder".to_owned(),
-                FileKind::Other => "special file".to_owned(),
-                FileKind::Link => {
-                    let target = fs::read_link(&full).map_err(at("read", &full))?;
-                    format!(
-                        "link {}",
-                        self.id_of(place, target.as_os_str().as_bytes().to_vec())
-                            .await?
-                    )
-                }
-                FileKind::File { mode } => {
-                    match files::read(&full, MOST_HASHED) {
-                        Ok(bytes) => format!("{mode:o} {}", self.id_of(place, bytes).await?),
-                        // Size and times distinguish one endless file from another.
-                        Err(error) if Refused::of(&error).is_some() => {
-                            format!(
-                                "{mode:o} {}",
-                                stamp(&place.common_dir, path.as_os_str().as_bytes())?
-                            )
-                        }
-                        Err(error) => return Err(at("read", &full)(error)),
-                    }
-                }
-            };
-            shared.insert(path.to_string_lossy().into_owned(), state);
-        }
-        Ok(shared)
     }
 
     /// Returns git's object id of some bytes: a cryptographic hash without another dependency.
@@ -182,6 +137,50 @@ impl Git {
         self.line(GitCommand::at(place, "hash-object --no-filters --stdin").stdin(bytes))
             .await
     }
+}
+
+fn shared_files(place: &Place) -> Result<BTreeMap<String, String>, GitError> {
+    let mut paths: Vec<PathBuf> = SHARED.iter().map(PathBuf::from).collect();
+    for name in names(&place.common_dir.join("hooks"))? {
+        // Git never runs the samples.
+        if name
+            .extension()
+            .is_none_or(|extension| extension != "sample")
+        {
+            paths.push(Path::new("hooks").join(name));
+        }
+    }
+    for name in names(&place.common_dir.join("worktrees"))? {
+        paths.push(Path::new("worktrees").join(name).join("config.worktree"));
+    }
+    let mut shared = BTreeMap::new();
+    for path in paths {
+        let full = place.common_dir.join(&path);
+        let state = match thing(&full)? {
+            FileKind::Absent => continue,
+            FileKind::Folder => "folder".to_owned(),
+            FileKind::Other => "special file".to_owned(),
+            FileKind::Link => {
+                let target = fs::read_link(&full).map_err(at("read", &full))?;
+                format!("link {}", fingerprint(&[], target.as_os_str().as_bytes()))
+            }
+            FileKind::File { mode } => {
+                match files::read(&full, MOST_HASHED) {
+                    Ok(bytes) => format!("{mode:o} {}", fingerprint(&[], &bytes)),
+                    // Size and times distinguish one endless file from another.
+                    Err(error) if Refused::of(&error).is_some() => {
+                        format!(
+                            "{mode:o} {}",
+                            stamp(&place.common_dir, path.as_os_str().as_bytes())?
+                        )
+                    }
+                    Err(error) => return Err(at("read", &full)(error)),
+                }
+            }
+        };
+        shared.insert(path.to_string_lossy().into_owned(), state);
+    }
+    Ok(shared)
 }
 
 /// Returns size and inode change time, which unlike the modification time cannot be set back.
@@ -193,7 +192,7 @@ fn stamp(root: &Path, path: &[u8]) -> Result<String, GitError> {
     if path.ends_with(b"/") || thing(&full)? == FileKind::Absent {
         return Ok("-".to_owned());
     }
-    let meta = full.symlink_metadata().map_err(at("look at", &full))?;
+    let meta = full.symlink_metadata().map_err(at("inspect", &full))?;
     Ok(format!(
         "{} {}.{}",
         meta.size(),

@@ -33,6 +33,8 @@ const MOVING_LOCK: &str = "/refs/worktree/remand-moving.lock";
 const CONFIG: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
+    // Part of the index, which an agent can write: it could hide new files.
+    "core.untrackedCache=false",
     "core.quotePath=false",
     // A warning about line endings must not prevent a commit.
     "core.safecrlf=false",
@@ -307,6 +309,16 @@ impl Git {
                 Ok(Some(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
             }
             Some(1) if !complains(&output) => Ok(None),
+            Some(_) | None => Err(failure(&call, &output)),
+        }
+    }
+
+    /// Returns the output of a call; `None` if git fails, for callers that then ask in another way.
+    pub(super) async fn answer(&self, call: GitCommand) -> Result<Option<Vec<u8>>, GitError> {
+        let output = self.ended(&call).await?;
+        match output.status {
+            Some(0) if !output.truncated => Ok(Some(output.stdout)),
+            Some(_) if !output.was_killed() => Ok(None),
             Some(_) | None => Err(failure(&call, &output)),
         }
     }

@@ -3,55 +3,63 @@
 use std::path::Path;
 
 use super::command::GitCommand;
-use super::{Git, GitError, HeadAt, Place};
+use super::status::nested;
+use super::{Git, GitError, HeadAt, Place, Uncommitted, Worktree};
 
 impl Git {
-    /// Commits everything that is uncommitted and returns the commit; `None` if there was nothing.
+    /// Commits everything that is uncommitted: `left`, which was just read together with HEAD.
+    /// Returns true if there was anything.
     ///
     /// Refused if HEAD is not at the expected place or an operation is unfinished: a half-done
     /// rebase or a merge with conflict markers is not work to publish. Repositories inside the
     /// worktree are left out (git would store a bare link to a commit that nobody else has); they
     /// stay untracked, so the worktree is not clean afterwards. Untracked caches are left out as
     /// well; they do not count.
-    pub(crate) async fn commit_rest(
+    pub(crate) async fn commit_left(
         &self,
-        place: &Place,
-        head_at: impl Into<HeadAt<'_>>,
+        head_at: HeadAt<'_>,
+        now: &Worktree,
+        left: Uncommitted,
         message: &str,
-    ) -> Result<Option<String>, GitError> {
-        let head_at = head_at.into();
+    ) -> Result<bool, GitError> {
+        let place = &now.place;
         head_at.ref_name()?;
-        let now = self.look(place).await?;
         if !head_at.fits(now.branch.as_deref()) {
             return Err(GitError::NotOnBranch {
                 expected: head_at.expected(),
-                found: now.branch,
+                found: now.branch.clone(),
             });
         }
         if let Some(operation) = now.operation {
             return Err(GitError::Unfinished { operation });
         }
-        let mut left_out = self.nested_repositories(place).await?;
-        left_out.extend(self.untracked_passed_over(place).await?);
-        left_out.extend(self.untracked_caches(place, None).await?);
-        self.bytes(add_all(place, &left_out)).await?;
-        if self
-            .yes(GitCommand::at(
-                place,
-                "diff-index --cached --quiet --ignore-submodules=none HEAD --",
-            ))
-            .await?
-        {
-            return Ok(None);
+        let mut left_out = self.untracked_passed_over(&left);
+        if left.has_caches() {
+            left_out.extend(self.untracked_caches(place, None).await?);
         }
+        let entries = self.shown_entries(left);
+        let nested = nested(&entries);
+        if entries.len() == nested.len() {
+            return Ok(false);
+        }
+        left_out.extend(nested);
+        self.bytes(add_all(place, &left_out)).await?;
         let call = GitCommand::at(
             place,
             "commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace -F -",
         );
         let identity = self.identity(place).await?;
-        self.bytes(call.stdin(message.as_bytes().to_vec()).env(&identity))
-            .await?;
-        self.resolve(place, "HEAD").await
+        let committed = self
+            .bytes(call.stdin(message.as_bytes().to_vec()).env(&identity))
+            .await;
+        if let Err(GitError::Failed { .. }) = committed {
+            // What git reported as changed may be the same once it is added.
+            let call = "diff-index --cached --quiet --ignore-submodules=none HEAD --";
+            if self.yes(GitCommand::at(place, call)).await? {
+                return Ok(false);
+            }
+        }
+        committed.map(|_| true)
     }
 
     /// Returns true if git's configuration has a name and an email address for commits made here.
@@ -75,14 +83,18 @@ impl Git {
         &self,
         place: &Place,
     ) -> Result<[(&'static str, String); 4], GitError> {
-        let mut found = [const { None::<String> }; 2];
-        for (slot, key) in found.iter_mut().zip(["user.name", "user.email"]) {
-            *slot = self
-                .maybe_line(GitCommand::at(place, "config --get").arg(key))
-                .await?;
-        }
-        let (name, address) = match found {
-            [Some(name), Some(address)] if is_set(&name) && is_set(&address) => (name, address),
+        let call = GitCommand::at(place, "config -z --get-regexp").arg("^user\\.(name|email)$");
+        let listed = self.maybe_line(call).await?.unwrap_or_default();
+        // The last value of each counts.
+        let last = |key: &str| {
+            let mut values = listed
+                .split('\0')
+                .filter_map(|entry| entry.split_once('\n'));
+            let (_, value) = values.rfind(|(found, _)| *found == key)?;
+            Some(value.to_owned()).filter(|value| is_set(value))
+        };
+        let (name, address) = match (last("user.name"), last("user.email")) {
+            (Some(name), Some(address)) => (name, address),
             _ => ("remand".to_owned(), "remand@localhost".to_owned()),
         };
         Ok([

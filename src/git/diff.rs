@@ -46,6 +46,9 @@ closed_enum! {
 const DIFF: &str = "diff-tree -r -M --no-ext-diff --no-textconv --no-color \
     --ignore-submodules=none --submodule=short --full-index";
 
+/// Maximum number of bytes of the list of files that is read together with a text.
+const LISTED: usize = 8 * 1024 * 1024;
+
 impl Git {
     /// Returns the net difference between two commits, ignoring intermediate states. The text is
     /// cut at `cap` bytes.
@@ -56,14 +59,34 @@ impl Git {
         to: &str,
         cap: usize,
     ) -> Result<Diff, GitError> {
-        let files = self.changed_files(place, from, to).await?;
+        check_sha(from)?;
+        check_sha(to)?;
         let call = GitCommand::at(place, DIFF)
-            .arg("-p")
-            .arg("--end-of-options")
-            .arg(from)
-            .arg(to)
-            .cap(cap);
-        let (bytes, truncated) = self.head(call).await?;
+            .args(["--raw", "--numstat", "-z", "-p", "--end-of-options"])
+            .args([from, to]);
+        let (bytes, is_cut) = self.head(call.cap(cap + LISTED)).await?;
+        match read_start(&bytes) {
+            Some((files, text)) => Ok(Diff {
+                text: String::from_utf8_lossy(text.get(..cap).unwrap_or(text)).into_owned(),
+                truncated: is_cut || text.len() > cap,
+                files,
+            }),
+            None if is_cut => self.long_diff(place, from, to, cap).await,
+            None => Err(GitError::output("diff-tree --raw --numstat -z -p", &bytes)),
+        }
+    }
+
+    /// Like [`Git::diff`], of so many files that their list does not fit beside the text.
+    async fn long_diff(
+        &self,
+        place: &Place,
+        from: &str,
+        to: &str,
+        cap: usize,
+    ) -> Result<Diff, GitError> {
+        let files = self.changed_files(place, from, to).await?;
+        let call = GitCommand::at(place, DIFF).args(["-p", "--end-of-options", from, to]);
+        let (bytes, truncated) = self.head(call.cap(cap)).await?;
         Ok(Diff {
             text: String::from_utf8_lossy(&bytes).into_owned(),
             truncated,
@@ -90,15 +113,30 @@ impl Git {
     }
 }
 
-/// Parses the output of [`DIFF`].
+/// Parses the list of files.
+fn read(bytes: &[u8]) -> Option<Vec<FileChange>> {
+    let (files, rest) = read_files(bytes)?;
+    rest.is_empty().then_some(files)
+}
+
+/// Parses the list of files, and the text after it: a NUL separates the two.
+fn read_start(bytes: &[u8]) -> Option<(Vec<FileChange>, &[u8])> {
+    let (files, rest) = read_files(bytes)?;
+    if files.is_empty() {
+        return rest.is_empty().then_some((files, rest));
+    }
+    Some((files, rest.strip_prefix(b"\0")?))
+}
+
+/// Parses the list of files at the start of the output of [`DIFF`].
 ///
 /// First come all raw records (`:modes ids letter NUL path NUL`), then, in the same order, the
 /// counts (`added TAB deleted TAB path NUL`); a rename has both paths in both.
-fn read(bytes: &[u8]) -> Option<Vec<FileChange>> {
-    let mut fields = bytes.split(|b| *b == 0).peekable();
+fn read_files(bytes: &[u8]) -> Option<(Vec<FileChange>, &[u8])> {
+    let mut fields = Fields { rest: bytes };
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut files = Vec::new();
-    while fields.peek().is_some_and(|field| field.starts_with(b":")) {
+    while fields.rest.starts_with(b":") {
         let raw = std::str::from_utf8(fields.next()?).ok()?;
         let mut words = raw.split(' ');
         let mode = u32::from_str_radix(words.nth(1)?, 8).ok()?;
@@ -133,7 +171,8 @@ fn read(bytes: &[u8]) -> Option<Vec<FileChange>> {
         let mut counts = fields.next()?.splitn(3, |b| *b == b'\t');
         let (added, deleted, path) = (counts.next()?, counts.next()?, counts.next()?);
         if path.is_empty() {
-            fields.nth(1)?;
+            fields.next()?;
+            fields.next()?;
         }
         file.binary = added == b"-";
         if !file.binary {
@@ -141,7 +180,21 @@ fn read(bytes: &[u8]) -> Option<Vec<FileChange>> {
             file.deleted = std::str::from_utf8(deleted).ok()?.parse().ok()?;
         }
     }
-    (fields.next()?.is_empty() && fields.next().is_none()).then_some(files)
+    Some((files, fields.rest))
+}
+
+/// Fields that each end with a NUL.
+struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let end = self.rest.iter().position(|b| *b == 0)?;
+        let (field, rest) = self.rest.split_at_checked(end)?;
+        self.rest = rest.get(1..)?;
+        Some(field)
+    }
 }
 
 #[cfg(test)]
@@ -163,6 +216,13 @@ mod tests {
         );
         for cut in 1..whole.len() {
             assert_eq!(read(&whole[..cut]), None, "cut at {cut}");
+            assert_eq!(read_start(&whole[..cut]), None, "cut at {cut}");
         }
+        let with_text = [whole, &b"\0diff --git a/new b/new\n"[..]].concat();
+        let (listed, text) = read_start(&with_text).unwrap();
+        assert_eq!(listed, files);
+        assert_eq!(text, b"diff --git a/new b/new\n");
+        assert_eq!(read_start(b"").unwrap(), (Vec::new(), &b""[..]));
+        assert_eq!(read(&with_text), None);
     }
 }

@@ -9,8 +9,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::PoisonError;
 
 use super::command::{GitCommand, text};
+use super::config_files::ConfigFiles;
 use super::{Git, GitError};
 use crate::files;
 
@@ -54,6 +56,14 @@ const LFS: [&str; 5] = [
     "git-lfs filter-process --skip",
 ];
 
+/// Answer of git about drivers and files with rules.
+#[derive(Debug)]
+pub(super) struct KnownDrivers {
+    about: ConfigFiles,
+    /// `None` if there are none.
+    listed: Option<String>,
+}
+
 /// Key of git's configuration and its value for one call.
 pub(super) type Setting = (String, String);
 
@@ -69,13 +79,9 @@ impl Git {
         {
             return Ok(Vec::new());
         }
-        let list = call
-            .in_same_place("config -z --show-scope --includes --get-regexp")
-            .arg(KEYS);
-        let Some(listed) = self.listed_settings(&list).await? else {
+        let Some(listed) = self.listed_drivers(call).await? else {
             return Ok(Vec::new());
         };
-        let listed = text("config --get-regexp", listed)?;
         let mut settings = overrides(&listed);
         settings.extend(self.endless_rules(&listed, &call.cwd));
         if settings.len() > MOST {
@@ -85,6 +91,37 @@ impl Git {
             });
         }
         Ok(settings)
+    }
+
+    /// Lists the settings of drivers and rules; `None` if there are none.
+    ///
+    /// No process is started if the configuration files, read just before the call, cannot have
+    /// any, or are byte for byte those that git was last asked about.
+    async fn listed_drivers(&self, call: &GitCommand) -> Result<Option<String>, GitError> {
+        let place = call.place.as_ref();
+        let files = place.and_then(|place| ConfigFiles::read(self, place));
+        if let Some(files) = &files {
+            if files.name_nothing() {
+                return Ok(None);
+            }
+            let known = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = known.as_ref().filter(|known| known.about == *files) {
+                return Ok(known.listed.clone());
+            }
+        }
+        let list = call
+            .in_same_place("config -z --show-scope --includes --get-regexp")
+            .arg(KEYS);
+        let listed = self.listed_settings(&list).await?;
+        let listed = listed
+            .map(|bytes| text("config --get-regexp", bytes))
+            .transpose()?;
+        let mut known = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = files.map(|about| KnownDrivers {
+            about,
+            listed: listed.clone(),
+        });
+        Ok(listed)
     }
 
     /// Unsets files with rules that are not regular files or are too large: git would block on a

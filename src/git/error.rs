@@ -11,7 +11,7 @@ use crate::process::ProcessError;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitError {
     /// The directory is gone, or something else (a file, a symlink) is in its place.
-    #[error("there is no folder {}", path.display())]
+    #[error("no such folder: {}", path.display())]
     NotThere { path: PathBuf },
     #[error("{} is not in a git repository", path.display())]
     NotARepository { path: PathBuf },
@@ -22,25 +22,25 @@ pub(crate) enum GitError {
     NotTrusted { path: PathBuf },
     #[error("the path {} is not UTF-8", path.display())]
     NotUtf8 { path: PathBuf },
-    #[error("HEAD is not on {expected} but {}", found.as_deref().unwrap_or("detached"))]
+    #[error("HEAD is not on {expected} but on {}", found.as_deref().unwrap_or("detached"))]
     NotOnBranch {
         expected: String,
         found: Option<String>,
     },
-    #[error("a {operation} is not finished")]
+    #[error("unfinished {operation}")]
     Unfinished { operation: Operation },
-    #[error("{} is there: another git is at work, or one was killed (then remove the file)", path.display())]
+    #[error("{} exists: another git process is running, or one was killed (then remove the file)", path.display())]
     Locked { path: PathBuf },
     #[error("no space left for `git {args}`")]
     NoSpace { args: String },
-    #[error("`git {args}` was ended after {limit:?}")]
+    #[error("`git {args}` timed out after {limit:?}")]
     TimedOut { args: String, limit: Duration },
     /// Git, or a git that it started, was killed by the kernel, for lack of memory, or by someone;
     /// the work is not the cause.
-    #[error("`git {args}` was ended by a signal")]
+    #[error("`git {args}` was killed by a signal")]
     Killed { args: String },
     /// Retries did not help.
-    #[error("a worktree in {} is half made: another git is at work there, or one was killed (then `git worktree prune`)", path.display())]
+    #[error("a worktree in {} is incomplete: another git process is running there, or one was killed (then run `git worktree prune`)", path.display())]
     HalfMade { path: PathBuf },
     #[error("`git {args}` failed (status {status}): {stderr}")]
     Failed {
@@ -48,35 +48,35 @@ pub(crate) enum GitError {
         status: i32,
         stderr: String,
     },
-    #[error("`git {args}` said what cannot be read: {found}")]
+    #[error("unexpected output from `git {args}`: {found}")]
     Output { args: String, found: String },
-    #[error("`git {args}` said more than {cap} bytes")]
+    #[error("`git {args}` printed more than {cap} bytes")]
     TooMuch { args: String, cap: usize },
     #[error("{found} is older than git {}.{}", minimum.0, minimum.1)]
     TooOld { found: String, minimum: (u32, u32) },
     /// A sandbox is required and does not work.
-    #[error("nothing is run without its sandbox: {why}")]
+    #[error("refusing to run without a sandbox: {why}")]
     Sandbox { why: String },
     #[error("git was not found on the PATH")]
     NoGit,
     #[error("cannot run git")]
     Process(#[source] ProcessError),
     /// Commit ids are assumed to have 40 digits everywhere.
-    #[error("{} uses the object format {format}; only repositories with sha1 are supported", path.display())]
+    #[error("{} uses the object format {format}; only sha1 repositories are supported", path.display())]
     ObjectFormat { path: PathBuf, format: String },
     #[error("`{text}` is not a full commit id")]
     NotACommit { text: String },
-    #[error("`{text}` is not a full name of a ref")]
+    #[error("`{text}` is not a full ref name")]
     NotARef { text: String },
     #[error(transparent)]
     BadBranchName(#[from] BadBranchName),
-    #[error("`{text}` cannot be a part of a ref")]
+    #[error("`{text}` cannot be part of a ref name")]
     BadRunName { text: String },
     /// Everything was reverted, and git still reports changes: a filter or another process makes
     /// them.
-    #[error("the worktree is not clean after it was put back: {}", paths.join(", "))]
+    #[error("the worktree is not clean after it was restored: {}", paths.join(", "))]
     StillDirty { paths: Vec<String> },
-    #[error("{branch} is at {} and not at {expected}", found.as_deref().unwrap_or("no commit"))]
+    #[error("{branch} is at {}, not at {expected}", found.as_deref().unwrap_or("no commit"))]
     Elsewhere {
         branch: String,
         expected: String,
@@ -85,10 +85,10 @@ pub(crate) enum GitError {
     /// Continuing would lose commits.
     #[error("{to} does not descend from {from}")]
     NotForward { from: String, to: String },
-    #[error("there is work in the worktree that is in no commit: {}", paths.join(", "))]
+    #[error("uncommitted work in the worktree: {}", paths.join(", "))]
     LocalWork { paths: Vec<String> },
     /// Untracked files are at paths that git would have to write.
-    #[error("files that are in no commit stand where git must write: {}", paths.join(", "))]
+    #[error("untracked files would be overwritten: {}", paths.join(", "))]
     InTheWay { paths: Vec<String> },
     #[error("the branch {branch} is checked out in {}", path.display())]
     BranchInUse { branch: String, path: PathBuf },
@@ -105,9 +105,9 @@ pub(crate) enum GitError {
     #[error("the agent configuration in {} is larger than {limit} bytes", path.display())]
     ConfigTooBig { path: PathBuf, limit: u64 },
     /// An earlier swap was not undone.
-    #[error("{} is there already", path.display())]
+    #[error("{} already exists", path.display())]
     RecordThere { path: PathBuf },
-    #[error("{} is not a record of swapped configuration", path.display())]
+    #[error("{} is not a valid record of replaced configuration", path.display())]
     BadRecord {
         path: PathBuf,
         #[source]

@@ -131,7 +131,7 @@ impl Git {
         let gone: BTreeSet<String> = files
             .iter()
             .filter(|f| f.mode == 0)
-            .map(|f| f.shown().to_lowercase())
+            .map(|f| f.display_path().to_lowercase())
             .collect();
         let mut paths = Vec::new();
         for file in files.iter().filter(|file| file.old_mode == 0) {
@@ -143,7 +143,7 @@ impl Git {
             let is_git_s = gone.contains(&stands)
                 || (what == FileKind::Folder && gone.iter().any(|g| g.starts_with(&below)));
             if !is_git_s {
-                paths.push(file.shown());
+                paths.push(file.display_path());
             }
         }
         Ok(paths)

@@ -50,6 +50,15 @@ pub(super) fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
+/// Removes line ends from the end of a file that names a path, as git does. Spaces belong to the
+/// path.
+pub(super) fn without_line_end(mut bytes: &[u8]) -> &[u8] {
+    while let [rest @ .., b'\n' | b'\r'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
 pub(super) fn thing(path: &Path) -> Result<FileKind, GitError> {
     let meta = match path.symlink_metadata() {
         Ok(meta) => meta,
@@ -58,7 +67,7 @@ pub(super) fn thing(path: &Path) -> Result<FileKind, GitError> {
         {
             return Ok(FileKind::Absent);
         }
-        Err(error) => return Err(at("look at", path)(error)),
+        Err(error) => return Err(at("inspect", path)(error)),
     };
     let kind = meta.file_type();
     Ok(if kind.is_dir() {

@@ -44,14 +44,60 @@ impl Git {
         place: &Place,
         branch: &str,
     ) -> Result<Option<String>, GitError> {
+        Ok(self.base_head_and(place, branch, &[]).await?.0)
+    }
+
+    /// Returns the head of the base branch and the tree of a commit, by one process.
+    pub(crate) async fn base_head_and_tree(
+        &self,
+        place: &Place,
+        branch: &str,
+        commit: &str,
+    ) -> Result<(Option<String>, String), GitError> {
+        check_sha(commit)?;
+        let tree = format!("{commit}^{{tree}}");
+        let (base, found) = self.base_head_and(place, branch, &[&tree]).await?;
+        let found = found.into_iter().next().flatten();
+        let tree = found.ok_or_else(|| GitError::NotACommit {
+            text: commit.to_owned(),
+        })?;
+        Ok((base, tree))
+    }
+
+    async fn base_head_and(
+        &self,
+        place: &Place,
+        branch: &str,
+        others: &[&str],
+    ) -> Result<(Option<String>, Vec<Option<String>>), GitError> {
         check_branch_name(branch)?;
-        match self
-            .resolve(place, &format!("refs/remotes/origin/{branch}"))
-            .await?
-        {
-            Some(sha) => Ok(Some(sha)),
-            None => self.resolve(place, &format!("refs/heads/{branch}")).await,
-        }
+        let fetched = format!("refs/remotes/origin/{branch}^{{commit}}");
+        let local = format!("refs/heads/{branch}^{{commit}}");
+        let names = [&[fetched.as_str(), &local], others].concat();
+        let mut found = self.objects(place, &names).await?;
+        let others = found.split_off(2);
+        Ok((found.into_iter().flatten().next(), others))
+    }
+
+    /// Returns the id of each object, in the order given. The names are full and have no spaces.
+    async fn objects(
+        &self,
+        place: &Place,
+        names: &[&str],
+    ) -> Result<Vec<Option<String>>, GitError> {
+        let lines = names.iter().map(|name| format!("{name}\n"));
+        let call = GitCommand::at(place, "cat-file --batch-check=%(objectname)");
+        let output = self
+            .text(call.stdin(lines.collect::<String>().into_bytes()))
+            .await?;
+        let object = |(name, line): (&&str, &str)| match line.strip_prefix(name) {
+            Some(" missing") => Some(None),
+            Some(_) | None => check_sha(line).ok().map(|()| Some(line.to_owned())),
+        };
+        let found: Option<Vec<_>> = names.iter().zip(output.lines()).map(object).collect();
+        found
+            .filter(|found| found.len() == names.len())
+            .ok_or_else(|| GitError::output("cat-file --batch-check", output.as_bytes()))
     }
 
     /// Returns the merge base; `None` if the two have no common history.

@@ -21,6 +21,7 @@ mod checkout;
 mod checkout_fingerprint;
 mod command;
 mod commit;
+mod config_files;
 mod convert;
 mod diff;
 mod drivers;
@@ -29,6 +30,7 @@ mod fast_forward;
 mod fs_nofollow;
 mod gate_view;
 mod head_at;
+mod head_state;
 mod history;
 mod import_commit;
 mod lock;
@@ -57,6 +59,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use command::GitCommand;
+use drivers::KnownDrivers;
 use tokio::sync::OnceCell;
 
 use crate::sandbox::Sandbox;
@@ -69,6 +72,7 @@ pub(crate) use diff::{Diff, FileChange, FileStatus};
 pub(crate) use error::GitError;
 pub(crate) use gate_view::GateView;
 pub(crate) use head_at::HeadAt;
+pub(crate) use head_state::Uncommitted;
 pub(crate) use history::check_sha;
 pub(crate) use moved_branches::{FreeBranches, MovedBranch};
 pub(crate) use net_diff::NetFile;
@@ -77,6 +81,7 @@ pub(crate) use rebase::{Rebase, Rebased};
 pub(crate) use repository::{Listed, Operation, Place, Project, Worktree};
 pub(crate) use restore::{RestorePoint, Restored};
 pub(crate) use setup_product::Product;
+pub(crate) use status::Status;
 pub(crate) use worktree_add::Made;
 pub(crate) use worktree_remove::Sweep;
 
@@ -91,6 +96,8 @@ pub(crate) struct Git {
     sandbox: Arc<Sandbox>,
     whose: ConfigOwner,
     user_files: Arc<OnceCell<Vec<PathBuf>>>,
+    /// Answer of git about drivers, and the configuration files that it was about.
+    drivers: Arc<Mutex<Option<KnownDrivers>>>,
     /// Untracked files that are treated as ignored: see [`Git::pass_over`].
     passed_over: Arc<Mutex<BTreeSet<Vec<u8>>>>,
 }
@@ -137,6 +144,7 @@ impl Git {
             sandbox,
             whose: ConfigOwner::Agents,
             user_files: Arc::default(),
+            drivers: Arc::default(),
             passed_over: Arc::default(),
         }
     }

@@ -25,7 +25,7 @@ impl NetFile {
     }
 
     /// Path for display. Bytes that are not UTF-8 are replaced by `�`.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn display_path(&self) -> String {
         String::from_utf8_lossy(&self.path).into_owned()
     }
 }

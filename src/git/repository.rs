@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::command::GitCommand;
-use super::fs_nofollow::{at, names, path_of};
+use super::config_files::leads_to_common_dir;
+use super::fs_nofollow::{at, names, path_of, without_line_end};
 use super::{Git, GitError};
 use crate::closed_enum::closed_enum;
 use crate::files::{self, SMALL};
@@ -80,8 +81,10 @@ impl Git {
         let path = canonical(path)?;
         let ask =
             |what: &str| GitCommand::anywhere(&path, "rev-parse --path-format=absolute").arg(what);
-        let common_dir = canonical(self.line(ask("--git-common-dir")).await?.as_ref())?;
-        let git_dir = canonical(self.line(ask("--git-dir")).await?.as_ref())?;
+        let both = ask("--git-common-dir").arg("--git-dir");
+        let answer = self.text(both).await?;
+        let [common_dir, git_dir] = two_lines(&answer)?;
+        let (common_dir, git_dir) = (canonical(common_dir)?, canonical(git_dir)?);
         let format = self
             .line(GitCommand::anywhere(
                 &path,
@@ -159,33 +162,18 @@ impl Git {
     /// for one whose `.git` leads elsewhere.
     pub(crate) async fn worktree_at(&self, path: &Path) -> Result<Worktree, GitError> {
         let path = canonical(path)?;
-        let ask =
-            |what: &str| GitCommand::anywhere(&path, "rev-parse --path-format=absolute").arg(what);
-        let common_dir = canonical(self.line(ask("--git-common-dir")).await?.as_ref())?;
-        let git_dir = canonical(self.line(ask("--git-dir")).await?.as_ref())?;
+        let call = GitCommand::anywhere(
+            &path,
+            "rev-parse --path-format=absolute --git-common-dir --git-dir",
+        );
+        let answer = self.text(call).await?;
+        let [common_dir, git_dir] = two_lines(&answer)?;
+        let (common_dir, git_dir) = (canonical(common_dir)?, canonical(git_dir)?);
         let place = Place::find(&common_dir, &path)?;
         if place.git_dir != git_dir {
             return Err(GitError::NotThisWorktree { path, common_dir });
         }
         self.look(&place).await
-    }
-
-    /// Reads HEAD and the operation in progress. Fails if HEAD itself is broken.
-    pub(crate) async fn look(&self, place: &Place) -> Result<Worktree, GitError> {
-        let branch = self.head_ref(place).await?;
-        Ok(Worktree {
-            place: place.clone(),
-            branch: branch.and_then(|name| name.strip_prefix("refs/heads/").map(str::to_owned)),
-            head: self.resolve(place, "HEAD").await?,
-            operation: place.operation(),
-            index_lock: place.index_lock().symlink_metadata().is_ok(),
-        })
-    }
-
-    /// Returns the full name of the ref that HEAD points to, through all symbolic refs.
-    pub(super) async fn head_ref(&self, place: &Place) -> Result<Option<String>, GitError> {
-        self.maybe_line(GitCommand::at(place, "symbolic-ref -q HEAD"))
-            .await
     }
 
     /// Lists all worktrees of a project, the main checkout first.
@@ -297,6 +285,16 @@ impl Place {
         })
     }
 
+    /// Like [`Place::find`], if the worktree's own `.git` leads back to the same repository, as a
+    /// discovery by git would find.
+    pub(crate) fn find_both_ways(common_dir: &Path, path: &Path) -> Option<Self> {
+        files::aside(|| {
+            let place = Self::search(common_dir, path).ok()?;
+            let leads_back = !place.is_linked() || points_at(&place.path, &place.git_dir);
+            (leads_back && leads_to_common_dir(&place)).then_some(place)
+        })
+    }
+
     /// Checks that the worktree is still a directory and not a symlink to another one; called
     /// before files are written without git.
     pub(super) fn check(&self) -> Result<(), GitError> {
@@ -318,7 +316,7 @@ impl Place {
         self.git_dir.join("index.lock")
     }
 
-    fn operation(&self) -> Option<Operation> {
+    pub(super) fn operation(&self) -> Option<Operation> {
         let there = |name: &str| self.git_dir.join(name).symlink_metadata().is_ok();
         if there("rebase-apply/applying") {
             Some(Operation::Am)
@@ -346,18 +344,26 @@ pub(super) fn admin_dirs(common_dir: &Path) -> Result<Vec<PathBuf>, GitError> {
         .collect())
 }
 
-/// Returns true for a `.git` file that names the common dir itself: a submodule or a separate git
-/// dir.
-fn points_at(path: &Path, common_dir: &Path) -> bool {
+/// Returns true for a `.git` file that names this directory: the git dir of a linked worktree, or
+/// the common dir of a submodule or of a repository with a separate git dir.
+fn points_at(path: &Path, git_dir: &Path) -> bool {
     let Ok(text) = files::read(&path.join(".git"), SMALL) else {
         return false;
     };
-    let Some(target) = text.trim_ascii_end().strip_prefix(b"gitdir: ") else {
+    let Some(target) = without_line_end(&text).strip_prefix(b"gitdir: ") else {
         return false;
     };
     path.join(path_of(target))
         .canonicalize()
-        .is_ok_and(|dir| dir == common_dir)
+        .is_ok_and(|dir| dir == git_dir)
+}
+
+/// Parses two paths. A path with a line break is refused.
+fn two_lines(text: &str) -> Result<[&Path; 2], GitError> {
+    match text.lines().collect::<Vec<_>>().as_slice() {
+        [first, second] => Ok([Path::new(*first), Path::new(*second)]),
+        _ => Err(GitError::output("rev-parse", text.as_bytes())),
+    }
 }
 
 /// Returns the canonical path of a directory that is not itself a symlink.

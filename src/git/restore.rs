@@ -8,11 +8,15 @@ use std::path::{Path, PathBuf};
 
 use super::cache::{ignore_patterns, is_cache};
 use super::command::{GitCommand, utf8};
-use super::fs_nofollow::{FileKind, at, names, path_of, remove, replace_durably, thing};
+use super::config_files::leads_to_common_dir;
+use super::fs_nofollow::{
+    FileKind, at, names, path_of, remove, replace_durably, thing, without_line_end,
+};
+use super::head_state::worktree;
 use super::history::check_sha;
 use super::status::escaped;
-use super::wip::wip_ref;
-use super::{Git, GitError, HeadAt, Place, special};
+use super::wip::{ScratchIndex, wip_ref};
+use super::{Git, GitError, HeadAt, Place, Uncommitted, Worktree, special};
 use crate::files::{self, SMALL};
 
 /// Commit and HEAD position to restore, and the run that left the worktree.
@@ -22,6 +26,32 @@ pub(crate) struct RestorePoint<'a> {
     pub(crate) head_before: &'a str,
     pub(crate) run: &'a str,
 }
+
+/// State of a worktree after [`Git::unblock`].
+#[derive(Debug, Clone)]
+pub(crate) struct Unblocked {
+    pub(crate) now: Worktree,
+    /// Set if there are refs that [`Git::put_back`] has to deal with: of a bisect, of a move, or
+    /// work of the same run that was saved before. `None` if that is not known.
+    left_refs: Option<bool>,
+}
+
+/// Files and directories of operations that [`Git::put_back`] ends.
+const STATE_FILES: [&str; 13] = [
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+    "MERGE_HEAD",
+    "MERGE_MODE",
+    "MERGE_MSG",
+    "MERGE_RR",
+    "SQUASH_MSG",
+    "MERGE_AUTOSTASH",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "REBASE_HEAD",
+    "AUTO_MERGE",
+];
 
 /// Maximum number of bytes read from a reflog of HEAD.
 const LOG: u64 = 4 * 1024 * 1024;
@@ -36,7 +66,7 @@ pub(crate) struct Restored {
 }
 
 impl Git {
-    /// Makes a worktree usable for git again after processes were killed in it.
+    /// Makes a worktree usable for git again after processes were killed in it, and reads its HEAD.
     ///
     /// Fixes the locks of its index, its HEAD and its branch, an unreadable HEAD or index, and a
     /// `.git` file or `commondir` that is gone or leads elsewhere. Nothing is lost by it. The first
@@ -45,20 +75,42 @@ impl Git {
         &self,
         place: &Place,
         to: RestorePoint<'_>,
-    ) -> Result<(), GitError> {
-        place.check()?;
-        let name = to.head_at.ref_name()?;
-        special::remove_own(place)?;
-        for lock in ["index.lock", "HEAD.lock"] {
-            remove(&place.git_dir.join(lock))?;
+    ) -> Result<Unblocked, GitError> {
+        mend_files(place, to)?;
+        let wip = wip_ref(to.run)?;
+        let patterns = ["refs/bisect/*", "refs/worktree/*", &exactly(&wip)];
+        if let Some((head, refs)) = self.head_and_refs(place, &patterns).await? {
+            return Ok(Unblocked {
+                now: worktree(place, head),
+                left_refs: Some(!refs.is_empty()),
+            });
         }
-        // A git that was killed while moving a ref leaves a lock that nobody else will ever remove.
-        for name in [name, wip_ref(to.run)?] {
-            remove(&place.common_dir.join(format!("{name}.lock")))?;
+        self.mend_index(place, to).await?;
+        Ok(Unblocked {
+            now: self.look(place).await?,
+            left_refs: None,
+        })
+    }
+
+    /// Like [`Git::unblock`] and [`Git::look_and_uncommitted`], by one process if nothing has to be
+    /// mended.
+    pub(crate) async fn unblock_and_look(
+        &self,
+        place: &Place,
+        to: RestorePoint<'_>,
+    ) -> Result<(Worktree, Uncommitted), GitError> {
+        mend_files(place, to)?;
+        match self.look_and_uncommitted(place).await {
+            Err(GitError::Failed { .. }) => {
+                self.mend_index(place, to).await?;
+                self.look_and_uncommitted(place).await
+            }
+            looked => looked,
         }
-        mend_head(place, to)?;
-        mend_common_dir(place, to.run)?;
-        mend_git_file(place, to.run)?;
+    }
+
+    /// Moves an unreadable index aside and reads another one from HEAD.
+    async fn mend_index(&self, place: &Place, to: RestorePoint<'_>) -> Result<(), GitError> {
         let head = self.resolve(place, "HEAD").await?;
         // The cheapest command for which git must read the index.
         let index_check = self
@@ -94,8 +146,22 @@ impl Git {
         place: &Place,
         to: RestorePoint<'_>,
     ) -> Result<Restored, GitError> {
+        let found = self.unblock(place, to).await?;
+        self.put_back_unblocked(to, &found).await
+    }
+
+    /// Like [`Git::put_back`], in a worktree that was just unblocked.
+    pub(crate) async fn put_back_unblocked(
+        &self,
+        to: RestorePoint<'_>,
+        found: &Unblocked,
+    ) -> Result<Restored, GitError> {
+        let place = &found.now.place;
         check_sha(to.head_before)?;
-        self.unblock(place, to).await?;
+        // A look that fails proves nothing: everything is saved then.
+        if matches!(self.is_untouched(to, found).await, Ok(true)) {
+            return Ok(Restored::default());
+        }
         let mut wip = self
             .save_wip(place, to.head_at, to.head_before, to.run)
             .await?;
@@ -131,6 +197,63 @@ impl Git {
         // Any move that was in progress here has ended now.
         self.end_moving(place).await?;
         Ok(Restored { wip, moved_aside })
+    }
+
+    /// Makes sure that a worktree is exactly as its run found it. Returns false if something may
+    /// have to be saved or reverted first.
+    ///
+    /// The index of the worktree says what is staged and which files were written. The contents are
+    /// compared by an index that is read from HEAD for the purpose: neither file times nor flags
+    /// that hide files can hide a change from it. Files that were written and still have the content
+    /// of HEAD are written again, since attributes such as `text` and `ident` let different bytes
+    /// count as the same content.
+    async fn is_untouched(
+        &self,
+        to: RestorePoint<'_>,
+        found: &Unblocked,
+    ) -> Result<bool, GitError> {
+        let Worktree {
+            place,
+            branch,
+            head,
+            operation,
+            ..
+        } = &found.now;
+        let is_there = head.as_deref() == Some(to.head_before)
+            && to.head_at.fits(branch.as_deref())
+            && operation.is_none()
+            && found.left_refs == Some(false)
+            && !has_state_files(place)?;
+        if !is_there {
+            return Ok(false);
+        }
+        if let HeadAt::Detached(_) = to.head_at {
+            let kept = self.resolve(place, &to.head_at.ref_name()?).await?;
+            if kept.as_deref() != Some(to.head_before) {
+                return Ok(false);
+            }
+        }
+        let call = "diff-index --raw -z --no-renames --ignore-submodules=dirty --end-of-options";
+        let call = GitCommand::at(place, call).arg(to.head_before).arg("--");
+        let Some(written) = only_written(&self.bytes(call).await?) else {
+            return Ok(false);
+        };
+        let index = ScratchIndex::new(place, to.run);
+        index.remove()?;
+        let read = GitCommand::at(place, "read-tree").arg(to.head_before);
+        let looked = match self.run(read.index(&index.path)).await {
+            Ok(()) => self.look_by(place, Some(&index.path)).await,
+            Err(error) => Err(error),
+        };
+        index.remove()?;
+        let (now, left) = looked?;
+        if !left.is_only_caches() || now.head != *head || now.branch != *branch {
+            return Ok(false);
+        }
+        if written > 0 {
+            self.reset_hard(place, to.head_before).await?;
+        }
+        Ok(true)
     }
 
     async fn move_repositories_aside(
@@ -195,6 +318,62 @@ impl Git {
     }
 }
 
+/// Removes locks of killed processes, and restores the files without which git does not find the
+/// worktree.
+fn mend_files(place: &Place, to: RestorePoint<'_>) -> Result<(), GitError> {
+    place.check()?;
+    let name = to.head_at.ref_name()?;
+    special::remove_own(place)?;
+    for lock in ["index.lock", "HEAD.lock"] {
+        remove(&place.git_dir.join(lock))?;
+    }
+    // A git that was killed while moving a ref leaves a lock that nobody else will ever remove.
+    for name in [name, wip_ref(to.run)?] {
+        remove(&place.common_dir.join(format!("{name}.lock")))?;
+    }
+    mend_head(place, to)?;
+    mend_common_dir(place, to.run)?;
+    mend_git_file(place, to.run)
+}
+
+/// Returns a pattern that matches a ref and not those below it.
+fn exactly(name: &str) -> String {
+    let mut pattern = name.to_owned();
+    match pattern.pop() {
+        Some(last) => format!("{pattern}[{last}]"),
+        None => pattern,
+    }
+}
+
+/// Counts the files that were written since the index was, from the output of `diff-index --raw
+/// -z`; `None` if anything else is different.
+fn only_written(output: &[u8]) -> Option<usize> {
+    let output = std::str::from_utf8(output).ok()?;
+    let mut fields = output.split_terminator('\0');
+    let mut count = 0;
+    while let Some(header) = fields.next() {
+        fields.next()?;
+        let [old_mode, mode, _, id, "M"] = header.split(' ').collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let is_unread = id.bytes().all(|digit| digit == b'0');
+        if old_mode.strip_prefix(':') != Some(mode) || !is_unread {
+            return None;
+        }
+        count += 1;
+    }
+    Some(count)
+}
+
+/// Returns true if there are files of an operation that is not finished.
+fn has_state_files(place: &Place) -> Result<bool, GitError> {
+    let is_state = |name: &PathBuf| {
+        let name = name.to_string_lossy();
+        name.starts_with("BISECT_") || STATE_FILES.contains(&name.as_ref())
+    };
+    Ok(names(&place.git_dir)?.iter().any(is_state))
+}
+
 /// Restores an unreadable HEAD, without which git does not recognize a repository at all.
 fn mend_head(place: &Place, to: RestorePoint<'_>) -> Result<(), GitError> {
     let head = place.git_dir.join("HEAD");
@@ -231,24 +410,18 @@ fn last_head(place: &Place) -> Option<String> {
     check_sha(sha).ok().map(|()| sha.to_owned())
 }
 
-/// Restores `commondir`, which git uses to find refs, whatever `GIT_COMMON_DIR` is.
+/// Restores `commondir`, which git uses to find refs, whatever `GIT_COMMON_DIR` is. Only a linked
+/// worktree has one.
 fn mend_common_dir(place: &Place, run: &str) -> Result<(), GitError> {
-    if !place.is_linked() {
+    if leads_to_common_dir(place) {
         return Ok(());
     }
     let file = place.git_dir.join("commondir");
-    if let FileKind::File { .. } = thing(&file)? {
-        let text = files::read(&file, SMALL).unwrap_or_default();
-        let target = place.git_dir.join(path_of(text.trim_ascii_end()));
-        if target
-            .canonicalize()
-            .is_ok_and(|dir| dir == place.common_dir)
-        {
-            return Ok(());
-        }
-    }
     if thing(&file)? != FileKind::Absent {
         move_aside(place, run, &file)?;
+    }
+    if !place.is_linked() {
+        return Ok(());
     }
     replace_durably(&file, format!("{}\n", utf8(&place.common_dir)?).as_bytes())
 }
@@ -262,8 +435,7 @@ fn mend_git_file(place: &Place, run: &str) -> Result<(), GitError> {
     let file = place.path.join(".git");
     if let FileKind::File { .. } = thing(&file)? {
         let text = files::read(&file, SMALL).unwrap_or_default();
-        let target = text
-            .trim_ascii_end()
+        let target = without_line_end(&text)
             .strip_prefix(b"gitdir: ")
             .map(|target| place.path.join(path_of(target)));
         if target.is_some_and(|target| target.canonicalize().is_ok_and(|dir| dir == place.git_dir))

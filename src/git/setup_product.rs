@@ -102,7 +102,7 @@ pub(super) fn walk(top: &Path) -> Result<BTreeMap<Vec<u8>, ProductState>, GitErr
                 continue;
             }
             let full = top.join(&path);
-            let one = ProductState::of(&full.symlink_metadata().map_err(at("look at", &full))?);
+            let one = ProductState::of(&full.symlink_metadata().map_err(at("inspect", &full))?);
             found.insert(path.as_os_str().as_bytes().to_vec(), one);
             if one.kind == Kind::Folder {
                 folders.push(path);

@@ -42,6 +42,10 @@ const SHARED: &[&str] = &[
     "objects/info/alternates",
 ];
 
+/// Directories of the git dir that all worktrees share, with one file per remote: git reads the file
+/// of the remote that a branch follows.
+const REMOTES: &[&str] = &["remotes", "branches"];
+
 /// Files in the worktree itself.
 const TREE: &[&str] = &[".git", ".gitattributes", ".gitignore", ".mailmap"];
 
@@ -64,7 +68,13 @@ pub(super) fn check(place: &Place) -> Result<(), GitError> {
         let own = OWN.iter().map(|name| place.git_dir.join(name));
         let shared = SHARED.iter().map(|name| place.common_dir.join(name));
         let tree = TREE.iter().map(|name| place.path.join(name));
-        refuse(own.chain(shared).chain(tree))
+        let mut remotes = Vec::new();
+        for dir in REMOTES.iter().map(|name| place.common_dir.join(name)) {
+            // Some people share these between repositories by symlinks.
+            let dir = dir.canonicalize().unwrap_or(dir);
+            remotes.extend(names(&dir)?.into_iter().map(|name| dir.join(name)));
+        }
+        refuse(own.chain(shared).chain(tree).chain(remotes))
     })
 }
 

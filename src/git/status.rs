@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 
 use super::cache::is_cache;
 use super::command::GitCommand;
-use super::{Git, GitError, Place};
+use super::{Git, GitError, Place, Uncommitted};
 
 /// Paths that git reports as changed or new. Names that are not UTF-8 are shown with `�`.
 ///
@@ -27,6 +27,15 @@ impl Status {
     }
 }
 
+/// Answer of `git status`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Snapshot {
+    pub(super) commit: Option<String>,
+    /// Branch as status prints it.
+    pub(super) branch: Option<String>,
+    pub(super) entries: Vec<Entry>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
     /// Tracked change: git's two status letters and the path.
@@ -37,6 +46,24 @@ pub(super) enum Entry {
     Untracked {
         path: Vec<u8>,
     },
+}
+
+impl Uncommitted {
+    fn untracked(&self) -> impl Iterator<Item = &[u8]> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Untracked { path } => Some(path.as_slice()),
+            Entry::Changed { .. } => None,
+        })
+    }
+
+    pub(super) fn has_caches(&self) -> bool {
+        self.untracked().any(is_cache)
+    }
+
+    /// Returns true if there is nothing but caches.
+    pub(super) fn is_only_caches(&self) -> bool {
+        self.entries.len() == self.untracked().filter(|path| is_cache(path)).count()
+    }
 }
 
 impl Git {
@@ -69,8 +96,14 @@ impl Git {
     }
 
     pub(crate) async fn status(&self, place: &Place) -> Result<Status, GitError> {
+        let entries = self.snapshot(place, None).await?.entries;
+        Ok(self.shown(Uncommitted { entries }))
+    }
+
+    /// Returns the changes that count: neither caches nor paths that are passed over.
+    pub(crate) fn shown(&self, left: Uncommitted) -> Status {
         let mut status = Status::default();
-        for entry in self.status_entries(place).await? {
+        for entry in self.shown_entries(left) {
             match entry {
                 Entry::Changed { path, .. } => status
                     .changed
@@ -80,22 +113,33 @@ impl Git {
                     .push(String::from_utf8_lossy(&path).into_owned()),
             }
         }
-        Ok(status)
+        status
     }
 
-    pub(super) async fn status_entries(&self, place: &Place) -> Result<Vec<Entry>, GitError> {
-        let call = GitCommand::at(
-            place,
-            "status --porcelain=v2 -z --untracked-files=all --ignored=no --ignore-submodules=dirty --no-renames",
-        );
+    pub(super) fn shown_entries(&self, left: Uncommitted) -> Vec<Entry> {
         let passed_over = self.passed_over();
         let is_shown = |entry: &Entry| match entry {
             Entry::Untracked { path } => !passed_over.contains(path) && !is_cache(path),
             Entry::Changed { .. } => true,
         };
+        left.entries.into_iter().filter(is_shown).collect()
+    }
+
+    /// Compares HEAD, an index (that of the worktree, if none is given) and the files.
+    pub(super) async fn snapshot(
+        &self,
+        place: &Place,
+        index: Option<&Path>,
+    ) -> Result<Snapshot, GitError> {
+        let mut call = GitCommand::at(
+            place,
+            "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --ignored=no --ignore-submodules=dirty --no-renames",
+        );
+        if let Some(index) = index {
+            call = call.index(index);
+        }
         let bytes = self.bytes(call).await?;
-        let entries = read(&bytes).map(|entries| entries.into_iter().filter(is_shown).collect());
-        entries.ok_or_else(|| GitError::output("status --porcelain=v2 -z", &bytes))
+        read(&bytes).ok_or_else(|| GitError::output("status --porcelain=v2 -z", &bytes))
     }
 
     /// Ignores untracked files at these paths from now on: they are not reported as new, committed
@@ -119,21 +163,10 @@ impl Git {
     }
 
     /// Returns those of the ignored paths that exist and are untracked.
-    pub(super) async fn untracked_passed_over(
-        &self,
-        place: &Place,
-    ) -> Result<Vec<Vec<u8>>, GitError> {
+    pub(super) fn untracked_passed_over(&self, left: &Uncommitted) -> Vec<Vec<u8>> {
         let passed_over = self.passed_over();
-        if passed_over.is_empty() {
-            return Ok(Vec::new());
-        }
-        let untracked = self
-            .paths(GitCommand::at(place, "ls-files -o -z --exclude-standard"))
-            .await?;
-        Ok(untracked
-            .into_iter()
-            .filter(|path| passed_over.contains(path))
-            .collect())
+        let untracked = left.untracked().filter(|path| passed_over.contains(*path));
+        untracked.map(<[u8]>::to_vec).collect()
     }
 
     /// Lists the tracked files with these names and the ids of their contents, in a form that is
@@ -174,17 +207,18 @@ impl Git {
         &self,
         place: &Place,
     ) -> Result<Vec<Vec<u8>>, GitError> {
-        let nested = |entry| match entry {
-            Entry::Untracked { path } => path.strip_suffix(b"/").map(<[u8]>::to_vec),
-            Entry::Changed { .. } => None,
-        };
-        Ok(self
-            .status_entries(place)
-            .await?
-            .into_iter()
-            .filter_map(nested)
-            .collect())
+        let entries = self.snapshot(place, None).await?.entries;
+        Ok(nested(&self.shown_entries(Uncommitted { entries })))
     }
+}
+
+/// Returns the untracked repositories among some changes, without the slash.
+pub(super) fn nested(entries: &[Entry]) -> Vec<Vec<u8>> {
+    let nested = |entry: &Entry| match entry {
+        Entry::Untracked { path } => path.strip_suffix(b"/").map(<[u8]>::to_vec),
+        Entry::Changed { .. } => None,
+    };
+    entries.iter().filter_map(nested).collect()
 }
 
 /// Escapes a name so that it matches only itself in a pattern.
@@ -199,12 +233,22 @@ pub(super) fn escaped(name: &str) -> String {
     text
 }
 
-fn read(bytes: &[u8]) -> Option<Vec<Entry>> {
-    let mut entries = Vec::new();
+fn read(bytes: &[u8]) -> Option<Snapshot> {
+    let mut found = Snapshot::default();
+    let entries = &mut found.entries;
     let mut records = bytes.split(|b| *b == 0);
     while let Some(record) = records.next() {
         let fields_before_path = match record.first() {
-            None | Some(b'#' | b'!') => continue,
+            None | Some(b'!') => continue,
+            Some(b'#') => {
+                let header = String::from_utf8_lossy(record);
+                if let Some(commit) = header.strip_prefix("# branch.oid ") {
+                    found.commit = Some(commit.to_owned()).filter(|commit| commit != "(initial)");
+                } else if let Some(branch) = header.strip_prefix("# branch.head ") {
+                    found.branch = Some(branch.to_owned());
+                }
+                continue;
+            }
             Some(b'?') => {
                 entries.push(Entry::Untracked {
                     path: record.get(2..)?.to_vec(),
@@ -229,7 +273,7 @@ fn read(bytes: &[u8]) -> Option<Vec<Entry>> {
         }
         entries.push(Entry::Changed { letters, path });
     }
-    Some(entries)
+    Some(found)
 }
 
 #[cfg(test)]
@@ -238,7 +282,7 @@ mod tests {
 
     #[test]
     fn reads_each_kind_of_record() {
-        let recorded = b"# branch.oid abc\0\
+        let recorded = b"# branch.oid abc\0# branch.head a b\0\
             1 .M N... 100644 100644 100644 aa bb a file with  spaces\0\
             2 R. N... 100644 100644 100644 aa bb R100 new\0old\0\
             u UU N... 100644 100644 100644 100644 aa bb cc both\0\
@@ -247,8 +291,11 @@ mod tests {
             letters: letters.to_owned(),
             path: path.to_vec(),
         };
+        let found = read(recorded).unwrap();
+        assert_eq!(found.commit.as_deref(), Some("abc"));
+        assert_eq!(found.branch.as_deref(), Some("a b"));
         assert_eq!(
-            read(recorded).unwrap(),
+            found.entries,
             [
                 changed(".M", b"a file with  spaces"),
                 changed("R.", b"new"),
@@ -272,6 +319,7 @@ mod tests {
     fn what_is_cut_or_unknown_is_not_clean() {
         assert_eq!(read(b"1 .M N... 100644\0"), None);
         assert_eq!(read(b"fatal: something\0"), None);
-        assert_eq!(read(b"").map(|e| e.len()), Some(0));
+        assert_eq!(read(b""), Some(Snapshot::default()));
+        assert_eq!(read(b"# branch.oid (initial)\0"), Some(Snapshot::default()));
     }
 }

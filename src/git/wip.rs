@@ -272,18 +272,18 @@ pub(super) fn wip_ref(run: &str) -> Result<String, GitError> {
 }
 
 /// Index next to that of the worktree. One left by a crash is of no use to anyone.
-struct ScratchIndex {
-    path: PathBuf,
+pub(super) struct ScratchIndex {
+    pub(super) path: PathBuf,
 }
 
 impl ScratchIndex {
-    fn new(place: &Place, run: &str) -> Self {
+    pub(super) fn new(place: &Place, run: &str) -> Self {
         Self {
             path: place.git_dir.join(format!("remand-{run}.index")),
         }
     }
 
-    fn remove(&self) -> Result<(), GitError> {
+    pub(super) fn remove(&self) -> Result<(), GitError> {
         remove(&self.path.with_extension("index.lock"))?;
         remove(&self.path)
     }

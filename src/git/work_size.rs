@@ -5,7 +5,7 @@ use super::command::GitCommand;
 use super::fs_nofollow::path_of;
 use super::history::check_sha;
 use super::status::Entry;
-use super::{Git, GitError, Place};
+use super::{Git, GitError, Place, Uncommitted};
 
 /// Number of files and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,16 +17,16 @@ pub(crate) struct Size {
 impl Git {
     /// Measures files of a worktree that are changed or new and not committed, without reading
     /// contents.
-    pub(crate) async fn uncommitted_size(&self, place: &Place) -> Result<Size, GitError> {
+    pub(crate) fn uncommitted_size(&self, place: &Place, left: &Uncommitted) -> Size {
         let mut size = Size::default();
-        for entry in self.status_entries(place).await? {
+        for entry in self.shown_entries(left.clone()) {
             let (Entry::Changed { path, .. } | Entry::Untracked { path }) = entry;
             size.files += 1;
             // A removed file has no size.
             let meta = place.path.join(path_of(&path)).symlink_metadata();
             size.bytes = size.bytes.saturating_add(meta.map_or(0, |meta| meta.len()));
         }
-        Ok(size)
+        size
     }
 
     /// Measures the objects on disk that one commit reaches and the other does not, including those

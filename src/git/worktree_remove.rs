@@ -34,18 +34,18 @@ impl Git {
         }
         let now = self.look(&place).await?;
         if let Some(operation) = now.operation {
-            return Ok(Sweep::Stays(format!("a {operation} is not finished in it")));
+            return Ok(Sweep::Stays(format!("it has an unfinished {operation}")));
         }
         if now.index_lock {
             return Ok(Sweep::Stays(
-                "another git is at work in it, or was killed there".into(),
+                "another git process is running in it, or was killed there".into(),
             ));
         }
         // A person's branch is left to that person.
         if !head_at.fits(now.branch.as_deref()) {
             let found = now.branch.as_deref().unwrap_or("no branch");
             return Ok(Sweep::Stays(format!(
-                "it is on {found} and not on {}",
+                "it is on {found}, not on {}",
                 head_at.expected()
             )));
         }
@@ -57,13 +57,11 @@ impl Git {
             (Some(_), None) => false,
         };
         if !is_kept {
-            return Ok(Sweep::Stays("its commits are on no ref".into()));
+            return Ok(Sweep::Stays("its commits are not on any ref".into()));
         }
         let status = self.status(&place).await?;
         if let Some(path) = status.changed.iter().chain(&status.untracked).next() {
-            return Ok(Sweep::Stays(format!(
-                "there is work in it that is in no commit: {path}"
-            )));
+            return Ok(Sweep::Stays(format!("it has uncommitted work: {path}")));
         }
         // Files hidden from git do not appear in its status.
         let hidden = self.text(GitCommand::at(&place, "ls-files -v -z")).await?;
@@ -72,7 +70,7 @@ impl Git {
         if let Some(line) = hidden.split('\0').find(is_hidden) {
             let path = line.get(2..).unwrap_or_default();
             return Ok(Sweep::Stays(format!(
-                "a file in it is hidden from git: {path}"
+                "it has a file that is hidden from git: {path}"
             )));
         }
         Ok(Sweep::Clean)

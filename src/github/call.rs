@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::classify::{Request, classify, said};
+use super::classify::{Request, classify, excerpt};
 use super::response::{Reply, is_etag, split};
 use super::{Github, GithubError};
 use crate::failpoint::crash_point;
@@ -50,8 +50,9 @@ impl Call {
         path: String,
         body: &impl Serialize,
     ) -> Result<Self, GithubError> {
-        let body = serde_json::to_vec(body)
-            .map_err(|error| GithubError::broken(&path, format!("it cannot be asked: {error}")))?;
+        let body = serde_json::to_vec(body).map_err(|error| {
+            GithubError::broken(&path, format!("cannot serialize the request: {error}"))
+        })?;
         Ok(Self {
             method,
             path,
@@ -153,7 +154,7 @@ impl Github {
 
     pub(super) fn not_run(&self, path: &str, error: &ProcessError) -> GithubError {
         let what = if let ProcessError::TimedOut { .. } = error {
-            format!("no answer within {:?}", self.shared.limit)
+            format!("no response within {:?}", self.shared.limit)
         } else {
             chain(error)
         };
@@ -179,7 +180,7 @@ pub(super) fn read_body<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let (place, why) = (error.path().to_string(), error.inner());
-        broken(format!("{why} in {place} of `{}`", said(body)))
+        broken(format!("{why} in {place} of `{}`", excerpt(body)))
     })?;
     json.end().map_err(|error| broken(error.to_string()))?;
     Ok(value)

@@ -31,25 +31,25 @@ pub(super) fn classify(request: Request<'_>, output: &ShortOutput) -> Result<Rep
     };
     let broken = |what: String| GithubError::broken(request.path, what);
     let Some(exit) = output.status else {
-        return Err(transient("gh was ended by a signal".to_owned()));
+        return Err(transient("gh was killed by a signal".to_owned()));
     };
     let Some((head, body)) = split(&output.stdout) else {
         return Err(without_head(request.path, exit, output));
     };
     match head.status {
         200..=299 if output.truncated && output.stdout.len() >= CAP => {
-            Err(broken(format!("it is larger than {CAP} bytes")))
+            Err(broken(format!("larger than {CAP} bytes")))
         }
         200..=299 if exit != 0 => Err(transient(format!(
-            "the answer was cut: {}",
-            said(&output.stderr)
+            "the response was cut off: {}",
+            excerpt(&output.stderr)
         ))),
         200..=299 => Ok(Reply::New {
             body: body.to_vec(),
             head,
         }),
         304 if request.is_conditional => Ok(Reply::Unchanged { head }),
-        304 => Err(broken("not modified, which was not asked".to_owned())),
+        304 => Err(broken("unexpected response: 304 Not Modified".to_owned())),
         _ => Err(failure(request.path, &head, body)),
     }
 }
@@ -58,7 +58,7 @@ pub(super) fn classify(request: Request<'_>, output: &ShortOutput) -> Result<Rep
 /// of Go's HTTP client are recognized by their verb and address.
 fn without_head(path: &str, exit: i32, output: &ShortOutput) -> GithubError {
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let what = said(&output.stderr);
+    let what = excerpt(&output.stderr);
     let is_network = stderr.lines().any(|line| {
         [
             "Get \"",
@@ -72,7 +72,10 @@ fn without_head(path: &str, exit: i32, output: &ShortOutput) -> GithubError {
         .any(|start| line.starts_with(start))
     });
     match exit {
-        0 => GithubError::broken(path, format!("no HTTP head in `{}`", said(&output.stdout))),
+        0 => GithubError::broken(
+            path,
+            format!("no HTTP headers in `{}`", excerpt(&output.stdout)),
+        ),
         NEEDS_LOGIN => GithubError::LoggedOut,
         CANCELLED => GithubError::Transient {
             path: path.to_owned(),
@@ -82,12 +85,12 @@ fn without_head(path: &str, exit: i32, output: &ShortOutput) -> GithubError {
             path: path.to_owned(),
             what,
         },
-        _ => GithubError::broken(path, format!("gh left with {exit}: {what}")),
+        _ => GithubError::broken(path, format!("gh exited with {exit}: {what}")),
     }
 }
 
 fn failure(path: &str, head: &Head, body: &[u8]) -> GithubError {
-    let message = Complaint::read(body).unwrap_or_else(|| said(body));
+    let message = Complaint::read(body).unwrap_or_else(|| excerpt(body));
     match head.status {
         403 | 429 if is_limit(head, &message) => GithubError::Limited {
             until: head.retry_at(),
@@ -107,7 +110,7 @@ fn failure(path: &str, head: &Head, body: &[u8]) -> GithubError {
         // gh follows the redirects that it may follow: a write is not sent to another address.
         status @ 300..=399 => GithubError::Refused {
             status,
-            message: format!("the repository has another name now ({message})"),
+            message: format!("the repository was renamed ({message})"),
         },
         status => GithubError::Refused { status, message },
     }
@@ -201,7 +204,7 @@ fn detail(error: &Value) -> Option<String> {
 }
 
 /// Returns the start of the output of a program or a proxy, on one line.
-pub(super) fn said(bytes: &[u8]) -> String {
+pub(super) fn excerpt(bytes: &[u8]) -> String {
     let start = bytes.get(..4_000).unwrap_or(bytes);
     let text = String::from_utf8_lossy(start);
     let lines: Vec<&str> = text
@@ -210,7 +213,7 @@ pub(super) fn said(bytes: &[u8]) -> String {
         .filter(|line| !line.is_empty())
         .collect();
     if lines.is_empty() {
-        "nothing was said".to_owned()
+        "no output".to_owned()
     } else {
         printable(&lines.join("; "))
     }

@@ -10,14 +10,14 @@ pub(crate) enum GithubError {
     #[error("gh is not logged in")]
     LoggedOut,
     /// Access is denied, to everything or to this repository, until a person acts.
-    #[error("GitHub does not let gh's account do this: {message}{}", authorize(url.as_deref()))]
+    #[error("GitHub does not allow this for gh's account: {message}{}", authorize(url.as_deref()))]
     Auth {
         message: String,
         /// URL for authorizing an organization's single sign-on.
         url: Option<String>,
     },
     /// Not found, or not visible: GitHub does not distinguish the two.
-    #[error("GitHub has no `{path}`, or gh's account may not see it")]
+    #[error("GitHub has no `{path}`, or gh's account has no access to it")]
     NotFound { path: String },
     #[error("GitHub's rate limit is used up{}", until.map(|t| format!(" until {t}")).unwrap_or_default())]
     Limited {
@@ -28,10 +28,10 @@ pub(crate) enum GithubError {
     #[error("GitHub refused this (HTTP {status}): {message}")]
     Refused { status: u16, message: String },
     /// Failed in a way that may succeed later.
-    #[error("GitHub could not be asked for `{path}`: {what}")]
+    #[error("request to GitHub for `{path}` failed: {what}")]
     Transient { path: String, what: String },
     /// A response that is not what GitHub documents for this path.
-    #[error("the answer to `{path}` cannot be read: {what}")]
+    #[error("unexpected response to `{path}`: {what}")]
     Broken { path: String, what: String },
 }
 
@@ -46,21 +46,23 @@ impl GithubError {
     /// Returns what a person can do about the error.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
-            Self::NoGh => "install gh (https://cli.github.com), or name it in the setting `gh`",
-            Self::LoggedOut => "`gh auth login`",
+            Self::NoGh => {
+                "install gh (https://cli.github.com), or set its path with the setting `gh`"
+            }
+            Self::LoggedOut => "run `gh auth login`",
             Self::Auth { .. } => {
-                "look at `gh auth status`; log in with `gh auth login`, or give the token what it lacks with `gh auth refresh`"
+                "check `gh auth status`; log in with `gh auth login`, or add the missing scopes with `gh auth refresh`"
             }
             Self::NotFound { .. } => {
                 "check the name and the number, and that the account of `gh auth status` can open it in a browser"
             }
-            Self::Limited { .. } => "nothing is lost: it goes on when the limit is over",
-            Self::Refused { .. } => "asking again will not help: change what the message names",
+            Self::Limited { .. } => "nothing is lost: it continues when the limit is reset",
+            Self::Refused { .. } => "retrying will not help: fix what the message names",
             Self::Transient { .. } => {
-                "check the network and https://www.githubstatus.com; it is tried again by itself"
+                "check the network and https://www.githubstatus.com; it is retried automatically"
             }
             Self::Broken { .. } => {
-                "try `gh api` with the same path by hand, and a newer gh; a proxy may answer in GitHub's place"
+                "try `gh api` with the same path, and a newer gh; a proxy may be responding instead of GitHub"
             }
         }
     }

@@ -127,12 +127,12 @@ impl Github {
     pub(crate) async fn version(&self) -> Result<String, GithubError> {
         let output = self.run(&["--version".into()], None, self.deadline()).await;
         let output = output.map_err(|error| self.not_run("--version", &error))?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let version = said
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let version = stdout
             .split_whitespace()
             .skip_while(|word| *word != "version")
             .nth(1);
-        let broken = || GithubError::broken("--version", classify::said(&output.stdout));
+        let broken = || GithubError::broken("--version", classify::excerpt(&output.stdout));
         version.map(str::to_owned).ok_or_else(broken)
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::clock::{BadTime, Time};
 use crate::pull_request::{
-    Author, AuthorKind, Comment, Issue, Permission, Pull, PullState, ReviewState, SaidKind,
+    Author, AuthorKind, Comment, CommentKind, Issue, Permission, Pull, PullState, ReviewState,
     last_lines,
 };
 
@@ -102,7 +102,7 @@ struct ReviewJson {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("a review that is handed in has no `submitted_at`")]
+#[error("a submitted review has no `submitted_at`")]
 pub(super) struct NotHandedIn;
 
 #[derive(Deserialize)]
@@ -232,7 +232,7 @@ impl TryFrom<ReviewJson> for Review {
         }
         let Moment(at) = json.submitted_at.ok_or(NotHandedIn)?;
         Ok(Self(Some(Comment {
-            kind: SaidKind::Review,
+            kind: CommentKind::Review,
             forge_id: json.id,
             author: json.user.map(Author::from),
             body: json.body.unwrap_or_default(),
@@ -254,7 +254,7 @@ impl TryFrom<ReviewJson> for Review {
 impl From<InlineJson> for Comment {
     fn from(json: InlineJson) -> Self {
         Self {
-            kind: SaidKind::ReviewComment,
+            kind: CommentKind::ReviewComment,
             forge_id: json.id,
             author: json.user.map(Author::from),
             body: json.body.unwrap_or_default(),
@@ -275,7 +275,7 @@ impl From<InlineJson> for Comment {
 impl From<CommentJson> for Comment {
     fn from(json: CommentJson) -> Self {
         Self {
-            kind: SaidKind::IssueComment,
+            kind: CommentKind::IssueComment,
             forge_id: json.id,
             author: json.user.map(Author::from),
             body: json.body.unwrap_or_default(),

@@ -113,7 +113,7 @@ impl Github {
                 return Ok(pages);
             }
         }
-        let what = format!("the list does not end in {MOST_PAGES} pages");
+        let what = format!("the list has more than {MOST_PAGES} pages");
         Err(GithubError::broken(path, what))
     }
 }

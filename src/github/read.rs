@@ -131,7 +131,7 @@ impl Github {
         Ok(self
             .list_in::<Review>(fetch, &path, known)
             .await?
-            .filter_map(|Review(said)| said))
+            .filter_map(|Review(comment)| comment))
     }
 
     /// Those that stand at lines of the diff.

@@ -170,26 +170,23 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
     };
     let output = process::short(&short).await;
     if let Err(error) = process::end_adopted().await {
-        tracing::error!(error = ?error, "an evaluator left processes behind");
+        tracing::error!(error = ?error, "cannot kill leftover processes of an evaluator");
     }
     let output = match output {
         Ok(output) => output,
         Err(ProcessError::TimedOut { limit, .. }) => {
-            return Err(format!(
-                "it was ended after its limit of {} s",
-                limit.as_secs()
-            ));
+            return Err(format!("stopped after its limit of {} s", limit.as_secs()));
         }
         Err(error) => return Err(sanitize::chain(&error)),
     };
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stderr_line = stderr
         .lines()
         .rev()
         .map(str::trim)
         .find(|line| !line.is_empty());
-    let said = said.map(secret_scan::hide);
-    let said = said.map(|line| {
+    let stderr_line = stderr_line.map(secret_scan::hide);
+    let stderr_line = stderr_line.map(|line| {
         format!(
             ": {}",
             sanitize::line(&line.chars().take(300).collect::<String>())
@@ -199,14 +196,14 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
         Some(0) => {}
         Some(status) => {
             return Err(format!(
-                "it ended with status {status}{}",
-                said.unwrap_or_default()
+                "exited with status {status}{}",
+                stderr_line.unwrap_or_default()
             ));
         }
         None => {
             return Err(format!(
-                "it was ended by a signal{}",
-                said.unwrap_or_default()
+                "killed by a signal{}",
+                stderr_line.unwrap_or_default()
             ));
         }
     }
@@ -240,8 +237,8 @@ pub(crate) fn settle(
     let mut unread = 0;
     for line in lines {
         match line {
-            Line::Asked(asked) => {
-                done.applied += usize::from(bb::apply_request(conn, name, asked, now)?);
+            Line::Request(request) => {
+                done.applied += usize::from(bb::apply_request(conn, name, request, now)?);
             }
             Line::Unread(line) if unread < MOST_UNREAD => {
                 unread += 1;
@@ -269,12 +266,9 @@ impl Kit {
     pub(crate) async fn end_left(&self) {
         match process::end_left(&self.mark).await {
             Ok(0) => {}
-            Ok(ended) => tracing::warn!(
-                ended,
-                "programs of evaluators that outlived whoever started them were ended"
-            ),
+            Ok(ended) => tracing::warn!(ended, "leftover evaluator programs killed"),
             Err(error) => {
-                tracing::error!(error = ?error, "programs of evaluators may have outlived whoever started them");
+                tracing::error!(error = ?error, "cannot kill leftover evaluator programs");
             }
         }
     }
@@ -311,7 +305,7 @@ async fn pass(db: &Db, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Result<O
     crash_point!("evaluator.after");
     let name = &definition.name;
     if let Err(reason) = &printed {
-        tracing::warn!(evaluator = %name, reason = ?reason, "nothing of an evaluator is used");
+        tracing::warn!(evaluator = %name, reason = ?reason, "evaluator failed, its output is not used");
     }
     let (definition, kit) = (Arc::clone(definition), Arc::clone(kit));
     let done = db
@@ -391,7 +385,7 @@ async fn run(
             }
             Ok(None) => next_look(&db, &definition).await,
             Err(error) => {
-                tracing::error!(evaluator = %definition.name, error = ?error, "an evaluator could not be looked after");
+                tracing::error!(evaluator = %definition.name, error = ?error, "cannot supervise an evaluator");
                 LOOK_AGAIN
             }
         };

@@ -48,7 +48,7 @@ pub(crate) struct Adopted {
 /// Reason why a pull request cannot be adopted, independent of who requests it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
-    #[error("it is {0} already")]
+    #[error("it is already {0}")]
     Over(PullState),
     #[error("its branch is in a fork")]
     Fork,
@@ -66,7 +66,7 @@ impl Refusal {
                 "nothing can be pushed there: push the branch to the repository itself and open a PR from it",
             ),
             Self::DefaultBranch => {
-                Some("remand never pushes to it: open the PR from a branch of its own")
+                Some("remand never pushes to it: open the PR from a separate branch")
             }
             Self::BranchName(_) => {
                 Some("open the PR from a branch with letters, digits and . _ / - in its name")
@@ -109,7 +109,7 @@ impl Intake {
         if let Some(refused) = refusal(&pull, project) {
             let hint = refused.hint().map(str::to_owned);
             return Err(IntakeError::Refused {
-                what: format!("{name} can't be watched: {refused}"),
+                what: format!("cannot watch {name}: {refused}"),
                 hint,
             });
         }
@@ -170,7 +170,7 @@ impl Intake {
                 let path = format!("{repo}#{}", ask.number);
                 Err(GithubError::Broken {
                     path,
-                    what: "not modified, which was not asked".to_owned(),
+                    what: "unexpected response: 304 Not Modified".to_owned(),
                 }
                 .into())
             }
@@ -256,7 +256,7 @@ fn refuse_twin(conn: &Conn, id: &crate::change::ProjectId, branch: &str) -> bb::
     let change = &twin.change_id;
     Err(BoardError::Refused {
         what: format!(
-            "its branch {branch} is {change} already, in {}",
+            "its branch {branch} already belongs to {change}, in {}",
             twin.worktree
         ),
         hint: Some(format!(
@@ -279,10 +279,10 @@ fn repo_to_push_to(project: &Project) -> Result<&str, IntakeError> {
     };
     if project.remote_url.is_none() {
         let hint = format!(
-            "`remand project add {} --url URL` pins where its fixes are pushed to",
+            "`remand project add {} --url URL` sets where its fixes are pushed",
             project.path
         );
-        return Err(refused("URL that fixes could be pushed to", hint));
+        return Err(refused("URL to push fixes to", hint));
     }
     Ok(repo)
 }

@@ -117,7 +117,7 @@ impl Intake {
     fn not_kept(&self, project: &Project, error: &IntakeError) -> ReadFailure {
         let trouble = not_kept(error, self.settings.next_read(clock::now()));
         let (project, again_at) = (project.project_id.as_str(), trouble.next_read);
-        tracing::error!(project, %again_at, ?error, "what was found could not be written down");
+        tracing::error!(project, %again_at, ?error, "cannot store discovered pull requests");
         trouble
     }
 
@@ -130,7 +130,7 @@ impl Intake {
         let backoff = (self.settings.backoff_first, self.settings.backoff_max);
         let trouble = trouble(error, failures, backoff, clock::now());
         let (project, again_at) = (project.project_id.as_str(), trouble.next_read);
-        tracing::warn!(project, %again_at, %error, "pull requests could not be looked for");
+        tracing::warn!(project, %again_at, %error, "cannot discover pull requests");
         Ok(trouble)
     }
 
@@ -208,7 +208,7 @@ impl Intake {
             .read_of(&project.project_id, bb::open_adoptions)
             .await?;
         if usize::try_from(open).is_ok_and(|open| open >= rules.max_open) {
-            let what = format!("{open} are open already (max_open)");
+            let what = format!("{open} are already open (max_open)");
             return Err(IntakeError::Refused { what, hint: None });
         }
         let ask = Ask {
@@ -328,7 +328,7 @@ fn see(
 
 fn not_taken(project_id: &ProjectId, repo: Option<&str>, pull: &Pull, reason: &str) -> NewEvent {
     let name = format!("{}#{}", repo.unwrap_or_default(), pull.number);
-    let summary = format!("{name} is not taken over: {reason}");
+    let summary = format!("{name} is not adopted: {reason}");
     let skipped = body::Skipped {
         pull: Some(name),
         ..body::Skipped::because(body::SkipCode::NotTakenOver, reason)

@@ -98,7 +98,7 @@ impl Intake {
                 Err(error) => error,
             };
             let path = repository.path.display();
-            tracing::warn!(repository = %path, %error, "its branches can't be looked at: tried again in ten minutes");
+            tracing::warn!(repository = %path, %error, "cannot read the branches of a repository, retrying in ten minutes");
             self.looks.leave_alone(&repository);
         }
         Ok(taken_back)

@@ -183,7 +183,7 @@ impl Intake {
                 bb::void_implausible(conn, &latest)
             })
             .await?;
-        tracing::warn!(voided, "the clock was ahead: what it put off is due now");
+        tracing::warn!(voided, "the clock was ahead; postponed work is due now");
         Ok(())
     }
 
@@ -252,11 +252,7 @@ impl Intake {
                 Err(IntakeError::Board(error)) if error.is_everywhere() => return Err(error),
                 // An error that concerns one pull request must not leave the others unread.
                 Err(error) => {
-                    tracing::error!(
-                        number = row.number,
-                        ?error,
-                        "what was read could not be written down"
-                    );
+                    tracing::error!(number = row.number, ?error, "cannot store a pull request");
                     let next = self.settings.next_read(clock::now());
                     self.put_off(&row, read_failure::not_kept(&error, next))
                         .await?;

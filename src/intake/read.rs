@@ -16,7 +16,7 @@ use crate::clock::{self, Time};
 use crate::github::{Answer, Fetch, Github, GithubError, Marks};
 use crate::proposal::{self, Bound, Escalation, decision};
 use crate::pull_request::{
-    Author, Comment, Permission, Pull, PullRow, PullState, SaidKind, Trust, TrustDecision,
+    Author, Comment, CommentKind, Permission, Pull, PullRow, PullState, Trust, TrustDecision,
 };
 
 /// Interval and total time of reads of a closed pull request, which may be reopened.
@@ -43,7 +43,7 @@ struct ListMarks {
 struct Fetched {
     /// None: unchanged.
     pull: Option<(Pull, Option<String>)>,
-    said: Vec<Comment>,
+    comments: Vec<Comment>,
     marks: ListMarks,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Before {
     pub(super) project: Project,
     repo: String,
     /// Known comments by key, with the time of their last update.
-    said: BTreeMap<String, String>,
+    known_comments: BTreeMap<String, String>,
     /// The newest event.
     newest: i64,
 }
@@ -70,7 +70,7 @@ impl Intake {
             let change = bb::change(conn, &id)?;
             let project = bb::project(conn, &change.project_id)?;
             Ok(Before {
-                said: bb::known_said(conn, &id)?,
+                known_comments: bb::known_comments(conn, &id)?,
                 newest: bb::newest_event(conn)?,
                 // A project without one has no pull requests to read; the forge would refuse the empty name.
                 repo: project.repo.clone().unwrap_or_default(),
@@ -90,12 +90,16 @@ impl Intake {
             Err(error) => return Err(error.into()),
         };
         let marks = marks(row);
-        fetched.marks.early =
-            keep_for_their_review(&mut fetched.said, &before.said, &marks.early, begun);
+        fetched.marks.early = keep_for_their_review(
+            &mut fetched.comments,
+            &before.known_comments,
+            &marks.early,
+            begun,
+        );
         if !fetched.marks.early.is_empty() {
             fetched.marks.review_comments = marks.review_comments;
         }
-        let said = self.taken(&before, fetched.said).await?;
+        let comments = self.taken(&before, fetched.comments).await?;
         let pull = fetched.pull.as_ref().map(|(pull, _)| pull);
         let purpose = self
             .purpose(&fetch, &before.repo, pull, &row.purpose)
@@ -107,17 +111,17 @@ impl Intake {
         let forge = ForgeHead {
             state,
             head: shown,
-            new: &said,
+            new: &comments,
         };
         let head = self.actual_head(&before, row, &forge).await?;
-        let head_since = self.head_since(&before.repo, row, &head, &said).await?;
+        let head_since = self.head_since(&before.repo, row, &head, &comments).await?;
         let read = bb::Read {
             change_id,
             passed_over: self.passed_over(&before.change, row, pull),
             pull: fetched.pull,
             purpose,
             head,
-            said,
+            comments,
             head_since: head_since.map(|date| date.min(begun)),
             marks: serde_json::to_value(&fetched.marks).map_err(BoardError::from)?,
             begun,
@@ -158,16 +162,20 @@ impl Intake {
         let issue_comments = github
             .issue_comments_in(fetch, repo, number, &known.issue_comments)
             .await?;
-        let mut said = reviews.items;
-        said.extend(review_comments.items);
-        said.extend(issue_comments.items);
+        let mut comments = reviews.items;
+        comments.extend(review_comments.items);
+        comments.extend(issue_comments.items);
         let marks = ListMarks {
             reviews: reviews.marks,
             review_comments: review_comments.marks,
             issue_comments: issue_comments.marks,
             early: BTreeMap::new(),
         };
-        Ok(Fetched { pull, said, marks })
+        Ok(Fetched {
+            pull,
+            comments,
+            marks,
+        })
     }
 
     /// The forge was too slow: keeps the pages that were read, and the next fetch continues from there.
@@ -186,7 +194,7 @@ impl Intake {
             number = row.number,
             pages = kept.len(),
             again_at = %slow.next_read,
-            "a pull request could not be read in time"
+            "pull request not read in time"
         );
         let (row, kept) = (row.clone(), serde_json::to_value(&kept)?);
         let keep = move |conn: &Conn| {
@@ -203,33 +211,36 @@ impl Intake {
     async fn taken(
         &self,
         before: &Before,
-        said: Vec<Comment>,
+        comments: Vec<Comment>,
     ) -> Result<Vec<(Comment, TrustDecision)>, IntakeError> {
         let ours = self
             .db
             .read_of(&before.change.change_id, bb::our_posts)
             .await?;
-        let written = Written::new(ours, &said);
+        let written = Written::new(ours, &comments);
         let (mut taken, mut seen) = (Vec::new(), BTreeSet::new());
-        for said in said.into_iter().filter(|said| !is_as_it_was(said, before)) {
-            if !seen.insert(said.key()) {
+        for comment in comments
+            .into_iter()
+            .filter(|comment| !is_as_it_was(comment, before))
+        {
+            if !seen.insert(comment.key()) {
                 continue;
             }
-            let decision = if before.said.contains_key(&said.key()) {
+            let decision = if before.known_comments.contains_key(&comment.key()) {
                 TrustDecision {
                     trust: Trust::ShownOnly,
-                    reason: "it was decided when it was taken in".to_owned(),
+                    reason: "decided when it was first read".to_owned(),
                     is_person: false,
                 }
             } else {
-                match known(&said, &written, &self.settings.bots) {
+                match known(&comment, &written, &self.settings.bots) {
                     Known::Decided(decision) => decision,
                     Known::Ask(author) => {
                         by_permission(self.permission(&before.repo, author).await?)
                     }
                 }
             };
-            taken.push((said, decision));
+            taken.push((comment, decision));
         }
         Ok(taken)
     }
@@ -240,12 +251,12 @@ impl Intake {
         repo: &str,
         row: &PullRow,
         head: &str,
-        said: &[(Comment, TrustDecision)],
+        comments: &[(Comment, TrustDecision)],
     ) -> Result<Option<Time>, GithubError> {
         let is_known = row.head_since.is_some() && *head == row.head_sha;
-        let is_needed = said
-            .iter()
-            .any(|(said, decision)| decision.trust == Trust::MayMakeWork && said.commit.is_none());
+        let is_needed = comments.iter().any(|(comment, decision)| {
+            decision.trust == Trust::MayMakeWork && comment.commit.is_none()
+        });
         if is_known || !is_needed {
             return Ok(None);
         }
@@ -299,7 +310,7 @@ impl Intake {
             number = row.number,
             again_at = %trouble.next_read,
             error = %error,
-            "a pull request could not be read"
+            "cannot read a pull request"
         );
         self.put_off(row, trouble).await
     }
@@ -315,9 +326,10 @@ impl Intake {
 }
 
 /// The forge does not count a review's state as an update: reviews are always compared.
-fn is_as_it_was(said: &Comment, before: &Before) -> bool {
-    let known = before.said.get(&said.key());
-    said.kind != SaidKind::Review && known.is_some_and(|updated_at| *updated_at == said.updated_at)
+fn is_as_it_was(comment: &Comment, before: &Before) -> bool {
+    let known = before.known_comments.get(&comment.key());
+    comment.kind != CommentKind::Review
+        && known.is_some_and(|updated_at| *updated_at == comment.updated_at)
 }
 
 /// Returns the stored marks. Pages whose marks cannot be parsed are fetched again.
@@ -329,34 +341,35 @@ fn marks(row: &PullRow) -> ListMarks {
 /// its review. Returns each with the time when it was first seen; while there are any, their list is requested again as
 /// if it had not been read.
 pub(super) fn keep_for_their_review(
-    said: &mut Vec<Comment>,
+    comments: &mut Vec<Comment>,
     known: &BTreeMap<String, String>,
     seen: &BTreeMap<i64, String>,
     now: Time,
 ) -> BTreeMap<i64, String> {
-    let reviews: BTreeSet<i64> = said
+    let reviews: BTreeSet<i64> = comments
         .iter()
-        .filter(|said| said.kind == SaidKind::Review)
-        .map(|said| said.forge_id)
+        .filter(|comment| comment.kind == CommentKind::Review)
+        .map(|comment| comment.forge_id)
         .collect();
     let is_there = |review: i64| {
-        reviews.contains(&review) || known.contains_key(&format!("{}:{review}", SaidKind::Review))
+        reviews.contains(&review)
+            || known.contains_key(&format!("{}:{review}", CommentKind::Review))
     };
-    let is_alone = |said: &Comment| {
-        said.kind == SaidKind::ReviewComment
-            && !known.contains_key(&said.key())
-            && said.review.is_some_and(|review| !is_there(review))
+    let is_alone = |comment: &Comment| {
+        comment.kind == CommentKind::ReviewComment
+            && !known.contains_key(&comment.key())
+            && comment.review.is_some_and(|review| !is_there(review))
     };
     let mut early = BTreeMap::new();
-    said.retain(|said| {
+    comments.retain(|comment| {
         let first = seen
-            .get(&said.forge_id)
+            .get(&comment.forge_id)
             .and_then(|first| Time::parse(first).ok());
         // If the clock was set back, the wait starts again.
         let first = first.filter(|first| *first <= now).unwrap_or(now);
-        let is_early = is_alone(said) && now.since(first) < REVIEW_LAG;
+        let is_early = is_alone(comment) && now.since(first) < REVIEW_LAG;
         if is_early {
-            early.insert(said.forge_id, first.to_string());
+            early.insert(comment.forge_id, first.to_string());
         }
         !is_early
     });
@@ -429,8 +442,8 @@ fn unread_in_time(change: &Change, times: i64, reason: &str) -> Escalation {
     Escalation::new(
         format!("the feedback on its PR could not be read in time, {times} times in a row: {reason}"),
         decision!(
-            "is GitHub slow, or is the PR too long? Raise `github.fetch_limit_s`; it goes on by itself when it was read, \
-             or at once with {retry}; else {cancel}",
+            "if GitHub is slow or the PR is very long, raise `github.fetch_limit_s`; the change continues once \
+             the PR is read, or immediately with {retry}; otherwise {cancel}",
             retry = proposal::Decision::retry(id),
             cancel = proposal::Decision::cancel(id),
         ),
@@ -441,10 +454,10 @@ fn unread_in_time(change: &Change, times: i64, reason: &str) -> Escalation {
 fn refused(change: &Change, reason: &str) -> Escalation {
     let id = &change.change_id;
     Escalation::new(
-        format!("its PR can't be read: {reason}"),
+        format!("its PR cannot be read: {reason}"),
         decision!(
-            "is it still there? Then let gh's account see it: it goes on by itself when it is read again, or at once with \
-             {retry}; else {cancel}",
+            "if it still exists, give gh's account access to it: the change continues once the PR is readable, \
+             or immediately with {retry}; otherwise {cancel}",
             retry = proposal::Decision::retry(id),
             cancel = proposal::Decision::cancel(id),
         ),

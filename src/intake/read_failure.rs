@@ -8,6 +8,7 @@ use crate::clock::{self, Time};
 use crate::github::GithubError;
 use crate::pull_request::ReadTrouble;
 use crate::sanitize;
+use crate::text;
 
 /// Number of fetches in a row that ran out of time after which a person is needed.
 pub(super) const SLOW_READS: i64 = 3;
@@ -75,8 +76,9 @@ pub(super) fn too_slow(
     now: Time,
 ) -> ReadFailure {
     let reason = format!(
-        "GitHub did not send all of it within {} s; the {pages} pages that were read are kept for the next try",
-        limit.as_secs()
+        "GitHub did not send everything within {} s; what was read so far ({}) is kept for the next attempt",
+        limit.as_secs(),
+        text::count(pages, "page")
     );
     ReadFailure {
         reason,
@@ -88,10 +90,7 @@ pub(super) fn too_slow(
 
 /// The read succeeded, but the blackboard refused it.
 pub(super) fn not_kept(error: &IntakeError, next_read: Time) -> ReadFailure {
-    let reason = format!(
-        "what was read could not be written down: {}",
-        sanitize::chain(error)
-    );
+    let reason = format!("cannot store what was read: {}", sanitize::chain(error));
     ReadFailure {
         reason,
         code: ReadTrouble::NotStored,
@@ -133,7 +132,7 @@ pub(super) fn spent(rate: &Rate, reserve: i64, now: Time) -> Option<ReadFailure>
     } = rate;
     Some(ReadFailure {
         reason: format!(
-            "GitHub's budget is used up but for the reserve: {remaining} of {allowed} left until {resets_at}"
+            "GitHub's rate limit is used up except for the reserve: {remaining} of {allowed} left until {resets_at}"
         ),
         code: ReadTrouble::Limited,
         next_read: *resets_at,
@@ -248,6 +247,6 @@ mod tests {
         assert_eq!(spent(&rate(480), 500, at(900)), None, "it is renewed");
         let told = spent(&rate(480), 500, at(100)).unwrap();
         assert_eq!(told.next_read, at(900));
-        insta::assert_snapshot!(told.reason, @"GitHub's budget is used up but for the reserve: 480 of 5000 left until 1970-01-01T00:15:00.000Z");
+        insta::assert_snapshot!(told.reason, @"GitHub's rate limit is used up except for the reserve: 480 of 5000 left until 1970-01-01T00:15:00.000Z");
     }
 }

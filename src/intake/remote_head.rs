@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Intake;
 use super::read::Before;
 use crate::blackboard as bb;
-use crate::pull_request::{Comment, PullRow, PullState, SaidKind, Trust, TrustDecision};
+use crate::pull_request::{Comment, CommentKind, PullRow, PullState, Trust, TrustDecision};
 use crate::remote::RemoteError;
 
 /// Time limit for one request to the remote. Other pull requests wait for it.
@@ -66,7 +66,7 @@ impl Intake {
         };
         tokio::select! {
             looked = look => looked.unwrap_or_else(|error: RemoteError| {
-                tracing::warn!(change = %before.change.change_id, %error, "cannot ask the remote for the head");
+                tracing::warn!(change = %before.change.change_id, %error, "cannot read the head from the remote");
                 None
             }),
             () = tokio::time::sleep(REMOTE_LIMIT) => {
@@ -79,10 +79,10 @@ impl Intake {
 
 /// True if the forge shows another head than the known one, or a new review of another head than it shows.
 fn contradicts(known: &str, shown: &ForgeHead<'_>) -> bool {
-    let is_of_another_head = |(said, decision): &(Comment, TrustDecision)| {
+    let is_of_another_head = |(comment, decision): &(Comment, TrustDecision)| {
         decision.trust == Trust::MayMakeWork
-            && said.kind == SaidKind::Review
-            && said
+            && comment.kind == CommentKind::Review
+            && comment
                 .commit
                 .as_deref()
                 .is_some_and(|commit| commit != shown.head)

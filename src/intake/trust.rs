@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::blackboard::OurPosts;
 use crate::pull_request::{
-    Author, AuthorKind, Comment, Permission, SaidKind, Trust, TrustDecision, is_by_a_remand,
+    Author, AuthorKind, Comment, CommentKind, Permission, Trust, TrustDecision, is_by_a_remand,
     marker_of,
 };
 
@@ -24,29 +24,33 @@ pub(super) struct Written {
     others: BTreeSet<i64>,
 }
 
-pub(super) fn known<'a>(said: &'a Comment, written: &Written, bots: &[i64]) -> Known<'a> {
-    if written.is_ours(said) {
-        return decided(Trust::Ours, "remand wrote it", false);
+pub(super) fn known<'a>(comment: &'a Comment, written: &Written, bots: &[i64]) -> Known<'a> {
+    if written.is_ours(comment) {
+        return decided(Trust::Ours, "written by remand", false);
     }
-    if written.is_by_another(said) {
+    if written.is_by_another(comment) {
         return decided(
             Trust::ShownOnly,
-            "it is by another remand, or by this one with another blackboard",
+            "written by another remand, or by this one with another blackboard",
             false,
         );
     }
-    by_account(said.author.as_ref(), bots)
+    by_account(comment.author.as_ref(), bots)
 }
 
 /// Decides by the author's account.
 pub(super) fn by_account<'a>(author: Option<&'a Author>, bots: &[i64]) -> Known<'a> {
     let Some(author) = author else {
-        return decided(Trust::ShownOnly, "its author's account is gone", false);
+        return decided(
+            Trust::ShownOnly,
+            "its author's account no longer exists",
+            false,
+        );
     };
     match author.kind {
         AuthorKind::User if !is_users_name(&author.login) => decided(
             Trust::ShownOnly,
-            "no user can have such a name: no permission on the repository",
+            "its author's name is not a valid user name: no permission on the repository",
             false,
         ),
         AuthorKind::User => Known::Ask(author),
@@ -93,23 +97,25 @@ pub(super) fn by_permission(permission: Permission) -> TrustDecision {
 
 impl Written {
     /// Adds the comments by remand among those just read.
-    pub(super) fn new(ours: OurPosts, said: &[Comment]) -> Self {
+    pub(super) fn new(ours: OurPosts, comments: &[Comment]) -> Self {
         let mut written = Self {
             ours,
             others: BTreeSet::new(),
         };
-        let answers = said
+        let answers = comments
             .iter()
-            .filter(|said| said.in_reply_to.is_some() && written.is_ours(said));
-        let wraps: Vec<i64> = answers.filter_map(|said| said.review).collect();
+            .filter(|comment| comment.in_reply_to.is_some() && written.is_ours(comment));
+        let wraps: Vec<i64> = answers.filter_map(|comment| comment.review).collect();
         written.ours.wraps.extend(wraps);
-        let foreign = said
+        let foreign = comments
             .iter()
-            .filter(|said| is_by_a_remand(&said.body) && !written.is_ours(said));
-        let reviews = foreign.filter_map(|said| match (said.kind, said.in_reply_to) {
-            (SaidKind::Review, _) => Some(said.forge_id),
-            (SaidKind::ReviewComment, Some(_)) => said.review,
-            (SaidKind::ReviewComment | SaidKind::IssueComment | SaidKind::Person, _) => None,
+            .filter(|comment| is_by_a_remand(&comment.body) && !written.is_ours(comment));
+        let reviews = foreign.filter_map(|comment| match (comment.kind, comment.in_reply_to) {
+            (CommentKind::Review, _) => Some(comment.forge_id),
+            (CommentKind::ReviewComment, Some(_)) => comment.review,
+            (CommentKind::ReviewComment | CommentKind::IssueComment | CommentKind::Person, _) => {
+                None
+            }
         });
         let others = reviews.collect();
         Self { others, ..written }
@@ -118,32 +124,32 @@ impl Written {
     /// Recognises our posts by the recorded id, or by the marker at their end if the record is missing because of a
     /// crash. Comments of our reviews are ours, and so is the review that the forge wraps around our replies. The
     /// account proves nothing: it may be the user's own.
-    fn is_ours(&self, said: &Comment) -> bool {
+    fn is_ours(&self, comment: &Comment) -> bool {
         let ours = &self.ours;
-        if is_wordless_review(said) && ours.wraps.contains(&said.forge_id) {
+        if is_wordless_review(comment) && ours.wraps.contains(&comment.forge_id) {
             return true;
         }
-        let came_with = said
+        let came_with = comment
             .review
-            .map(|review| format!("{}:{review}", SaidKind::Review));
-        let is_recorded = |key: &String| *key == said.key() || came_with.as_ref() == Some(key);
-        let is_marked = |marker: &String| marker_of(&said.body) == Some(marker);
+            .map(|review| format!("{}:{review}", CommentKind::Review));
+        let is_recorded = |key: &String| *key == comment.key() || came_with.as_ref() == Some(key);
+        let is_marked = |marker: &String| marker_of(&comment.body) == Some(marker);
         ours.forge_ids.iter().any(is_recorded) || ours.markers.iter().any(is_marked)
     }
 
     /// True if it ends with a marker of another instance, belongs to a review that does, or is the review that the
     /// forge wraps around such a reply. Two programs that take each other for people would never stop.
-    fn is_by_another(&self, said: &Comment) -> bool {
-        is_by_a_remand(&said.body)
-            || said
+    fn is_by_another(&self, comment: &Comment) -> bool {
+        is_by_a_remand(&comment.body)
+            || comment
                 .review
                 .is_some_and(|review| self.others.contains(&review))
-            || (is_wordless_review(said) && self.others.contains(&said.forge_id))
+            || (is_wordless_review(comment) && self.others.contains(&comment.forge_id))
     }
 }
 
-fn is_wordless_review(said: &Comment) -> bool {
-    said.kind == SaidKind::Review && said.body.is_empty()
+fn is_wordless_review(comment: &Comment) -> bool {
+    comment.kind == CommentKind::Review && comment.body.is_empty()
 }
 
 /// True if the forge allows this login for a user; brackets are for bots.

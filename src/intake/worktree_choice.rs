@@ -34,10 +34,10 @@ pub(super) async fn found_or_planned(
     let found = git.project_at(Path::new(&wanted.project.path)).await?;
     if found.common_dir != Path::new(&wanted.project.common_dir) {
         let what = format!(
-            "{} is another repository than when it was added",
+            "{} is not the repository that was added",
             wanted.project.path
         );
-        return Err(refused(what, "look at `remand project list`".to_owned()));
+        return Err(refused(what, "see `remand project list`".to_owned()));
     }
     let all = git.worktrees(&found).await?;
     // The main checkout belongs to the user, on any branch.
@@ -66,15 +66,18 @@ pub(super) async fn named(
     let shown = worktree.place.path.display();
     let project = wanted.project;
     if worktree.place.common_dir != Path::new(&project.common_dir) {
-        let what = format!("{shown} is no worktree of {}", project.path);
+        let what = format!("{shown} is not a worktree of {}", project.path);
         return Err(refused(
             what,
-            format!("`git -C {} worktree list` shows them", project.path),
+            format!("`git -C {} worktree list` lists them", project.path),
         ));
     }
     if worktree.branch.as_deref() != Some(wanted.branch) {
         let on = worktree.branch.as_deref().unwrap_or("no branch");
-        let what = format!("{shown} is on {on}, the PR is of {}", wanted.branch);
+        let what = format!(
+            "{shown} is on {on}, but the branch of the PR is {}",
+            wanted.branch
+        );
         return Err(refused(
             what,
             format!("`git -C {shown} switch {}`", wanted.branch),
@@ -89,9 +92,9 @@ impl Wanted<'_> {
         if path == main {
             let branch = self.branch;
             let what = format!(
-                "{shown} is the project's main checkout, which is yours to work in, and is on {branch}"
+                "{shown} is the project's main checkout (on {branch}), which remand does not use"
             );
-            let hint = "leave --worktree out: then remand makes a worktree of its own".to_owned();
+            let hint = "without --worktree, remand creates a worktree".to_owned();
             return Err(refused(what, hint));
         }
         let is_in = |root: &PathBuf| root.canonicalize().is_ok_and(|root| path.starts_with(root));
@@ -106,7 +109,7 @@ impl Wanted<'_> {
                 .map(|root| root.display().to_string())
                 .collect();
             let what = format!(
-                "{shown} is not in a folder where worktrees may be: {}",
+                "{shown} is not in an allowed folder for worktrees: {}",
                 roots.join(", ")
             );
             let hint = "add its folder to `worktree_roots` in the settings, or move the worktree"
@@ -134,10 +137,10 @@ fn planned(wanted: &Wanted<'_>, all: &[Listed]) -> Result<WorktreeChoice, Intake
     };
     let is_free = |path: &PathBuf| path.symlink_metadata().is_err() || is_ours(path);
     let Some(path) = free.into_iter().find(is_free) else {
-        let what = format!("{} is full of worktrees for this PR", folder.display());
+        let what = format!("{} has too many worktrees for this PR", folder.display());
         return Err(refused(
             what,
-            "remove those that are not used any more: `git worktree remove PATH`".to_owned(),
+            "remove unused ones: `git worktree remove PATH`".to_owned(),
         ));
     };
     Ok(WorktreeChoice {

@@ -27,19 +27,19 @@ pub(crate) enum ProcessError {
         #[source]
         source: io::Error,
     },
-    #[error("`{program}` was ended after {limit:?}")]
+    #[error("`{program}` timed out after {limit:?}")]
     TimedOut { program: String, limit: Duration },
     #[error("the folder {} already belongs to a run", dir.display())]
     FolderUsed { dir: PathBuf },
-    #[error("cannot hand run {run_id} to its shim")]
+    #[error("cannot pass run {run_id} to its shim")]
     HandOver {
         run_id: String,
         #[source]
         source: io::Error,
     },
-    #[error("the job of a run cannot be written as JSON or read from it")]
+    #[error("cannot convert the job of a run to or from JSON")]
     Job(#[source] serde_json::Error),
-    #[error("{} is not the end of a run", path.display())]
+    #[error("{} is not a valid result of a run", path.display())]
     BadExit {
         path: PathBuf,
         #[source]
@@ -49,7 +49,7 @@ pub(crate) enum ProcessError {
     BadProcessId { text: String },
     #[error("the lock {} is still held after {limit:?}", path.display())]
     LockHeld { path: PathBuf, limit: Duration },
-    #[error("processes with {mark} cannot be ended: {pids:?}")]
+    #[error("cannot kill processes with {mark}: {pids:?}")]
     StillAlive { mark: String, pids: Vec<i32> },
 }
 

@@ -22,9 +22,9 @@ impl ProcessId {
 
     pub(super) fn of(pid: i32) -> Result<Self, ProcessError> {
         let entry = table::look(pid)
-            .map_err(ProcessError::system("look at a process"))?
+            .map_err(ProcessError::system("inspect a process"))?
             .ok_or_else(|| ProcessError::System {
-                action: "find a process that should be there",
+                action: "find an expected process",
                 source: rustix::io::Errno::SRCH.into(),
             })?;
         Ok(Self {
@@ -39,7 +39,7 @@ impl ProcessId {
         if self.boot_id != boot_id()? {
             return Ok(false);
         }
-        let entry = table::look(self.pid).map_err(ProcessError::system("look at a process"))?;
+        let entry = table::look(self.pid).map_err(ProcessError::system("inspect a process"))?;
         Ok(entry.is_some_and(|e| e.start_time == self.start_time && !e.is_dead))
     }
 

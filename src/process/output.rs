@@ -73,7 +73,7 @@ pub(crate) fn written_at(dir: &Path, stream: Stream) -> Result<Option<Time>, Pro
             )))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(ProcessError::file("look at", &piece.path)(error)),
+        Err(error) => Err(ProcessError::file("inspect", &piece.path)(error)),
     }
 }
 
@@ -305,7 +305,7 @@ fn pieces(dir: &Path, stream: Stream) -> Result<Vec<Piece>, ProcessError> {
                 length: metadata.len().min(TAIL),
             }),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(ProcessError::file("look at", &entry.path())(error)),
+            Err(error) => return Err(ProcessError::file("inspect", &entry.path())(error)),
         }
     }
     pieces.sort_by_key(|piece| piece.offset);

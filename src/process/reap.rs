@@ -29,7 +29,7 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 pub(crate) async fn settle(dir: &Path, limit: Duration) -> Result<u32, ProcessError> {
     if !dir
         .try_exists()
-        .map_err(ProcessError::file("look at", dir))?
+        .map_err(ProcessError::file("inspect", dir))?
     {
         return end_marked(dir.as_os_str()).await;
     }
@@ -91,10 +91,10 @@ async fn take_lock(dir: &Path, limit: Duration) -> Result<Lock, ProcessError> {
     if let Some(shim) = run_dir::read_shim(dir)?
         && shim.is_alive()?
         && let Some(entry) =
-            table::look(shim.pid).map_err(ProcessError::system("look at a shim"))?
+            table::look(shim.pid).map_err(ProcessError::system("inspect a shim"))?
         && entry.start_time == shim.start_time
     {
-        tracing::warn!(%shim, run_dir = %dir.display(), "the shim holds its lock for too long and is killed");
+        tracing::warn!(%shim, run_dir = %dir.display(), "killing a shim that holds its lock for too long");
         table::signal(&entry, Signal::KILL).map_err(ProcessError::system("kill a shim"))?;
     }
     let held = || ProcessError::LockHeld {

@@ -42,7 +42,7 @@ pub(super) fn make(dir: &Path) -> Result<(), ProcessError> {
     if is_over(dir)?
         || shim_path(dir)
             .try_exists()
-            .map_err(ProcessError::file("look at", dir))?
+            .map_err(ProcessError::file("inspect", dir))?
     {
         return Err(ProcessError::FolderUsed {
             dir: dir.to_owned(),
@@ -81,7 +81,7 @@ pub(super) fn move_aside(dir: &Path) -> Result<(), ProcessError> {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return fs::rename(dir, &aside).map_err(ProcessError::file("move aside", dir));
             }
-            Err(error) => return Err(ProcessError::file("look at", Path::new(&aside))(error)),
+            Err(error) => return Err(ProcessError::file("inspect", Path::new(&aside))(error)),
         }
     }
 }
@@ -91,13 +91,13 @@ pub(super) fn move_aside(dir: &Path) -> Result<(), ProcessError> {
 pub(crate) fn remove_folder(dir: &Path) -> Result<bool, ProcessError> {
     // `runs/..` is inside `runs` only textually.
     if dir.file_name().is_none() {
-        let error = std::io::Error::new(ErrorKind::InvalidInput, "it has no name of its own");
+        let error = std::io::Error::new(ErrorKind::InvalidInput, "it has no file name");
         return Err(ProcessError::file("remove", dir)(error));
     }
     let meta = match fs::symlink_metadata(dir) {
         Ok(meta) => meta,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
-        Err(error) => return Err(ProcessError::file("look at", dir)(error)),
+        Err(error) => return Err(ProcessError::file("inspect", dir)(error)),
     };
     if !meta.is_dir() {
         fs::remove_file(dir).map_err(ProcessError::file("remove", dir))?;
@@ -138,7 +138,7 @@ pub(super) fn is_over(dir: &Path) -> Result<bool, ProcessError> {
     for path in [exit_path(dir), settled_path(dir)] {
         if path
             .try_exists()
-            .map_err(ProcessError::file("look at", &path))?
+            .map_err(ProcessError::file("inspect", &path))?
         {
             return Ok(true);
         }
@@ -185,7 +185,7 @@ pub(crate) fn ended_at(dir: &Path) -> Result<Option<u64>, ProcessError> {
                 .map(|since| since.as_secs()));
         }
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(ProcessError::file("look at", &path)(error));
+            return Err(ProcessError::file("inspect", &path)(error));
         }
         Err(_) => {}
     }

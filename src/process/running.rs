@@ -96,7 +96,7 @@ impl Running {
                 ended.map_err(ProcessError::system("wait for a shim"))?;
             }
             () = tokio::time::sleep_until(self.overdue_at) => {
-                tracing::warn!(shim = %self.shim, "the shim is overdue and is killed");
+                tracing::warn!(shim = %self.shim, "killing an overdue shim");
                 self.child.kill().await.map_err(ProcessError::system("kill a shim"))?;
             }
         }

@@ -100,7 +100,7 @@ fn spawn(job: &Job) -> Result<Child, String> {
         return Err("no program was given".to_owned());
     };
     if !job.cwd.is_dir() {
-        return Err(format!("the folder {} is not there", job.cwd.display()));
+        return Err(format!("no such folder: {}", job.cwd.display()));
     }
     let stdin = File::open(&job.stdin)
         .map_err(|error| format!("cannot open {}: {error}", job.stdin.display()))?;

@@ -56,7 +56,7 @@ impl Orders {
             }
             if self.read.len() > MAX_JOB {
                 return Err(ProcessError::System {
-                    action: "take so large a job",
+                    action: "accept a job of this size",
                     source: io::ErrorKind::FileTooLarge.into(),
                 });
             }

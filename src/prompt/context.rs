@@ -258,9 +258,8 @@ struct Pieces<'a> {
 struct Piece<'a> {
     key: String,
     rank: Rank,
-    /// Sanitized text. The suggestion of a finding follows it.
-    text: Cleaned,
-    suggestion: Option<Cleaned>,
+    /// Sanitized text, followed by the failure and the suggestion of a finding.
+    parts: [Cleaned; 3],
     from: &'static str,
     finding: Option<&'a Finding>,
 }
@@ -293,8 +292,11 @@ impl<'a> Pieces<'a> {
         self.all.push(Piece {
             key,
             rank,
-            text: sanitize::comment(text, usize::MAX),
-            suggestion: None,
+            parts: [
+                sanitize::comment(text, usize::MAX),
+                Cleaned::default(),
+                Cleaned::default(),
+            ],
             from,
             finding: None,
         });
@@ -307,12 +309,18 @@ impl<'a> Pieces<'a> {
         from: &'static str,
         finding: &'a Finding,
     ) {
-        let suggestion = finding.suggestion.as_deref();
+        let optional = |raw: Option<&str>| {
+            raw.map(|raw| sanitize::comment(raw, usize::MAX))
+                .unwrap_or_default()
+        };
         self.all.push(Piece {
             key,
             rank: Rank::Finding(finding.severity, Reverse(at), n),
-            text: sanitize::comment(&finding.text, usize::MAX),
-            suggestion: suggestion.map(|raw| sanitize::comment(raw, usize::MAX)),
+            parts: [
+                sanitize::comment(&finding.text, usize::MAX),
+                optional(finding.failure.as_deref()),
+                optional(finding.suggestion.as_deref()),
+            ],
             from,
             finding: Some(finding),
         });
@@ -369,30 +377,40 @@ impl Piece<'_> {
     }
 
     fn len(&self) -> usize {
-        let suggestion = self.suggestion.as_ref();
-        self.text.text.len() + suggestion.map_or(0, |suggestion| suggestion.text.len())
+        self.parts.iter().map(|part| part.text.len()).sum()
     }
 
     /// Returns the nearest character boundary at or before `at`.
     fn boundary(&self, at: usize) -> usize {
-        let text = self.text.text.len();
-        match &self.suggestion {
-            Some(suggestion) if at > text => text + suggestion.text.floor_char_boundary(at - text),
-            Some(_) | None => self.text.text.floor_char_boundary(at),
+        let mut before = 0;
+        for Cleaned { text, .. } in &self.parts {
+            if at <= before + text.len() {
+                return before + text.floor_char_boundary(at - before);
+            }
+            before += text.len();
         }
+        before
+    }
+
+    /// Returns the part of each text between two offsets of the whole.
+    fn slices(&self, start: usize, end: usize) -> [Cleaned; 3] {
+        let mut before = 0;
+        self.parts.each_ref().map(|part| {
+            let len = part.text.len();
+            let from = start.saturating_sub(before).min(len);
+            let to = end.saturating_sub(before).min(len);
+            before += len;
+            Cleaned {
+                text: part.text.get(from..to).unwrap_or_default().to_owned(),
+                stripped: if from == 0 { part.stripped } else { 0 },
+                left_out: 0,
+            }
+        })
     }
 
     fn value(&self, start: usize, end: usize, tally: &mut Tally) -> Value {
-        let text_len = self.text.text.len();
-        let slice = |cleaned: &Cleaned, from: usize, to: usize| Cleaned {
-            text: cleaned.text.get(from..to).unwrap_or_default().to_owned(),
-            stripped: if from == 0 { cleaned.stripped } else { 0 },
-            left_out: 0,
-        };
-        let text = slice(&self.text, start.min(text_len), end.min(text_len));
-        let suggestion = self.suggestion.as_ref().filter(|_| end > text_len);
-        let suggestion =
-            suggestion.map(|all| slice(all, start.saturating_sub(text_len), end - text_len));
+        let [text, failure, suggestion] = self.slices(start, end);
+        let some = |part: Cleaned| (!part.text.is_empty()).then_some(part);
         let (earlier, left_out) = (start, self.len() - end);
         tally.left_out += left_out;
         match (self.rank, self.finding) {
@@ -403,10 +421,13 @@ impl Piece<'_> {
                 from => tally.line(self.from),
                 path => finding.path.as_deref().map(|path| tally.line(path)),
                 line => finding.line,
+                line_end => finding.line_end,
+                title => finding.title.as_deref().map(|title| tally.line(title)),
                 earlier,
                 left_out,
                 text => tally.mark(&text),
-                suggestion => suggestion.map(|suggestion| tally.mark(&suggestion)),
+                failure => some(failure).map(|failure| tally.mark(&failure)),
+                suggestion => some(suggestion).map(|suggestion| tally.mark(&suggestion)),
             },
             (Rank::Body(_), _) => {
                 context! { from => tally.line(self.from), body => tally.mark(&text), earlier, left_out }

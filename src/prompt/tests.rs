@@ -124,6 +124,7 @@ fn rejection(text: &str, findings: Vec<Finding>) -> Rejection {
         by_person: false,
         by: text.into(),
         summary: text.into(),
+        metadata: serde_json::Value::Null,
         rejected: WorkRejected {
             body: text.into(),
             findings,
@@ -139,7 +140,9 @@ fn finding(id: &str, severity: Severity, text: &str) -> Finding {
         category: Category::Logic,
         path: Some(text.into()),
         line: Some(12),
+        title: Some(text.into()),
         text: text.into(),
+        failure: Some(text.into()),
         suggestion: Some(text.into()),
         ..Finding::default()
     }

@@ -124,7 +124,10 @@ const FINDING: &[&str] = &[
     "category",
     "path",
     "line",
+    "line_end",
+    "title",
     "text",
+    "failure",
     "suggestion",
     "left_out",
 ];
@@ -202,7 +205,10 @@ const FIX: &[Variable] = &[
             "category",
             "path",
             "line",
+            "line_end",
+            "title",
             "text",
+            "failure",
             "suggestion",
             "left_out",
             "earlier",
@@ -351,7 +357,7 @@ impl Variable {
     fn record(&self, prefix: &str, trial: Trial) -> Value {
         let value = |field: &str| match field {
             "left_out" | "stripped" | "earlier" => Value::from(u8::from(trial == Trial::LeftOut)),
-            "number" | "line" => Value::from(1),
+            "number" | "line" | "line_end" => Value::from(1),
             "id" | "severity" | "category" => Value::from("0"),
             _ => outside(&format!("{prefix}{field}")),
         };

@@ -119,21 +119,21 @@ pub(super) fn of(failure: &Failure<'_>) -> RemoteError {
         .iter()
         .find(|(_, words)| has(words))
         .map(|(kind, _)| *kind);
-    let (url, said) = (
+    let (url, message) = (
         url::without_userinfo(failure.url),
-        said(failure.stderr, failure.hidden),
+        message(failure.stderr, failure.hidden),
     );
     match kind {
         Some(Kind::Killed) => RemoteError::Killed { args: failure.args },
         Some(Kind::NoSpace) => RemoteError::NoSpace,
-        Some(Kind::Locked) => RemoteError::Locked { said },
-        Some(Kind::Protocol) => RemoteError::Protocol { url, said },
-        Some(Kind::Auth) => RemoteError::Auth { url, said },
-        Some(Kind::NotFound) => RemoteError::NotFound { url, said },
-        Some(Kind::Unreachable) => RemoteError::Unreachable { url, said },
+        Some(Kind::Locked) => RemoteError::Locked { message },
+        Some(Kind::Protocol) => RemoteError::Protocol { url, message },
+        Some(Kind::Auth) => RemoteError::Auth { url, message },
+        Some(Kind::NotFound) => RemoteError::NotFound { url, message },
+        Some(Kind::Unreachable) => RemoteError::Unreachable { url, message },
         None => RemoteError::Failed {
             args: failure.args,
-            said,
+            message,
         },
     }
 }
@@ -147,7 +147,7 @@ pub(super) struct Failure<'a> {
 }
 
 /// Makes foreign output fit for display: one line, harmless, without secrets.
-pub(super) fn said(text: &str, hidden: &[String]) -> String {
+pub(super) fn message(text: &str, hidden: &[String]) -> String {
     let mut text = text.to_owned();
     for value in hidden {
         text = text.replace(value.as_str(), "***");

@@ -179,7 +179,7 @@ fn locks_below(folder: &Path) -> Result<Vec<PathBuf>, RemoteError> {
             let path = entry.path();
             if entry
                 .file_type()
-                .map_err(RemoteError::file("look at", &path))?
+                .map_err(RemoteError::file("inspect", &path))?
                 .is_dir()
             {
                 folders.push(path);

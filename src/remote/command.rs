@@ -98,8 +98,8 @@ impl Remote {
     }
 
     /// Returns the remote's output, fit for display.
-    pub(super) fn said(&self, text: &str) -> String {
-        classify::said(text, &self.hidden())
+    pub(super) fn message(&self, text: &str) -> String {
+        classify::message(text, &self.hidden())
     }
 
     /// Returns the pinned URL without user and password.

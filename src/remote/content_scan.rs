@@ -16,7 +16,7 @@ const SCANNED: u64 = 10 * 1024 * 1024;
 /// Maximum number of bytes of contents held at once.
 const HELD: u64 = 32 * 1024 * 1024;
 /// Kind of the daemon's own secrets.
-const OWN: &str = "a secret of remand's own";
+const OWN: &str = "one of remand's own secrets";
 
 pub(super) struct Judge<'a> {
     remote: &'a Remote,

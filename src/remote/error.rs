@@ -10,44 +10,44 @@ use crate::git::GitError;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RemoteError {
     /// A person must log in, or be granted access.
-    #[error("{url} does not let us in: {said}")]
-    Auth { url: String, said: String },
+    #[error("access to {url} denied: {message}")]
+    Auth { url: String, message: String },
     /// No network, unknown host, no server, connection lost, or server error: it may work later.
-    #[error("{url} cannot be reached: {said}")]
-    Unreachable { url: String, said: String },
+    #[error("cannot reach {url}: {message}")]
+    Unreachable { url: String, message: String },
     #[error("{url} did not answer within {limit:?}")]
     TimedOut { url: String, limit: Duration },
     /// The remote refused for a temporary reason: a lock, no space, an internal error.
-    #[error("{url} cannot take the push now: {said}")]
-    Busy { url: String, said: String },
-    #[error("there is no repository at {url}: {said}")]
-    NotFound { url: String, said: String },
-    #[error("{url} is no URL that remand pushes to: {why}")]
+    #[error("{url} cannot accept the push now: {message}")]
+    Busy { url: String, message: String },
+    #[error("no repository at {url}: {message}")]
+    NotFound { url: String, message: String },
+    #[error("refusing to push to {url}: {why}")]
     BadUrl { url: String, why: &'static str },
     /// Git would have to use a transport that is not allowed or not installed.
-    #[error("{url} cannot be used: {said}")]
-    Protocol { url: String, said: String },
+    #[error("cannot use {url}: {message}")]
+    Protocol { url: String, message: String },
     #[error("no space left for the bare clone")]
     NoSpace,
     /// Killed by the kernel, for lack of memory, or by someone; says nothing about the remote.
-    #[error("`git {args}` was ended by a signal")]
+    #[error("`git {args}` was killed by a signal")]
     Killed { args: &'static str },
     /// Another git of remand is at work there, or one was killed; the lock is then removed when it
     /// is old enough.
-    #[error("the bare clone is locked: {said}")]
-    Locked { said: String },
+    #[error("the bare clone is locked: {message}")]
+    Locked { message: String },
     /// [`super::Remote::ready`] was not called, or someone changed the clone.
-    #[error("{} is not the bare clone that remand made", path.display())]
+    #[error("{} is not the bare clone that remand created", path.display())]
     NotReady { path: PathBuf },
     #[error("the commit {sha} is not in {}", path.display())]
     Missing { sha: String, path: PathBuf },
     /// A push that would remove commits from the branch.
-    #[error("{to} does not descend from {from}, and remand never rewrites a branch")]
+    #[error("{to} does not descend from {from}; remand never rewrites a branch")]
     Rewrite { from: String, to: String },
-    #[error("`git {args}` said what cannot be read")]
+    #[error("unexpected output from `git {args}`")]
     Output { args: &'static str },
-    #[error("`git {args}` failed: {said}")]
-    Failed { args: &'static str, said: String },
+    #[error("`git {args}` failed: {message}")]
+    Failed { args: &'static str, message: String },
     #[error("cannot {action} {}", path.display())]
     File {
         action: &'static str,

@@ -65,12 +65,12 @@ impl Remote {
             Err(error) => return Err(ended.map_or_else(|first| first, |_| error)),
         }
         let ended = ended?;
-        let message = |why: &str| self.said(&format!("{why}\n{}", remote_lines(&ended.stderr)));
+        let message = |why: &str| self.message(&format!("{why}\n{}", remote_lines(&ended.stderr)));
         match refusal(&ended.stdout) {
             Some(Refusal::Stays(why)) => Ok(Pushed::Refused(message(why))),
             Some(Refusal::Passes(why)) => Err(RemoteError::Busy {
                 url: self.shown_url(),
-                said: message(why),
+                message: message(why),
             }),
             None => Err(self.trouble("push", &ended)),
         }

@@ -80,40 +80,43 @@ impl fmt::Display for Objection {
             Wrong::Forbidden { pattern } => {
                 write!(
                     f,
-                    "{path} may not be changed by an agent: it is forbidden by `{}`",
+                    "{path} must not be changed by an agent: forbidden by `{}`",
                     sanitize::line(pattern)
                 )
             }
             Wrong::TooBig { bytes, most } => {
-                write!(f, "{path} has {bytes} bytes, and {most} are allowed")
+                write!(f, "{path} has {bytes} bytes; at most {most} are allowed")
             }
             Wrong::TooManyFiles { files, most } => {
-                write!(f, "{files} files are changed, and {most} are allowed")
+                write!(f, "{files} files are changed; at most {most} are allowed")
             }
             Wrong::TooMuch { bytes, most } => {
-                write!(f, "{path} has {bytes} bytes in all, and {most} are allowed")
+                write!(
+                    f,
+                    "{path} has {bytes} bytes in total; at most {most} are allowed"
+                )
             }
             Wrong::Symlink => write!(
                 f,
-                "{path} is a symlink that leads out of the repository or into .git"
+                "{path} is a symlink that points out of the repository or into .git"
             ),
-            Wrong::Submodule => write!(f, "{path} changes a submodule, which an agent may not"),
+            Wrong::Submodule => write!(f, "{path} changes a submodule, which agents must not do"),
             Wrong::Secret { kind, line } => {
                 write!(
                     f,
-                    "{path} has what looks like {kind} in line {line}; remove it, and revoke it if it is real"
+                    "{path} contains what looks like {kind} in line {line}; remove it, and revoke it if it is real"
                 )
             }
             Wrong::SecretInHistory { kind } => {
                 write!(
                     f,
-                    "{path} has what looks like {kind} in an earlier commit that would be pushed along; drop that commit"
+                    "{path} contains what looks like {kind} in an earlier commit that would be pushed too; drop that commit"
                 )
             }
             Wrong::SecretInMessage { kind, commit } => {
                 write!(
                     f,
-                    "the message of {commit} has what looks like {kind} in it; reword it, and revoke it if it is real"
+                    "the message of {commit} contains what looks like {kind}; reword it, and revoke it if it is real"
                 )
             }
         }
@@ -168,7 +171,7 @@ impl Remote {
 }
 
 fn by_path(file: &NetFile, limits: &PushLimits) -> Vec<Wrong> {
-    let path = file.shown();
+    let path = file.display_path();
     let is_link = [LINK, SUBMODULE].contains(&file.mode);
     let forbids = |pattern: &&String| {
         glob::matches_path(pattern, &path) || (is_link && glob::is_above_path(pattern, &path))

@@ -23,7 +23,7 @@ pub(super) fn way(url: &str) -> Result<Way, &'static str> {
         .chars()
         .any(|c| c.is_control() || c.is_whitespace() && c != ' ')
     {
-        return Err("there are control characters in it");
+        return Err("it contains control characters");
     }
     if url.starts_with('/') {
         return Ok(Way::Path);
@@ -36,7 +36,7 @@ pub(super) fn way(url: &str) -> Result<Way, &'static str> {
         .rsplit_once('@')
         .map_or((None, authority), |(user, host)| (Some(user), host));
     if user.is_some_and(|user| user.contains(':') || secret_scan::has_any(user.as_bytes())) {
-        return Err("there is a password in it; give it to a credential helper instead");
+        return Err("it contains a password; use a credential helper instead");
     }
     let has_host = !host.is_empty() && !host.starts_with('-') && !host.contains(' ');
     match scheme.to_ascii_lowercase().as_str() {
@@ -48,13 +48,13 @@ pub(super) fn way(url: &str) -> Result<Way, &'static str> {
         }
         "file" if rest.starts_with('/') => Ok(Way::Path),
         "http" | "git" => Err("it is not encrypted; use https or ssh"),
-        _ => Err("only https, ssh and a path of this machine are allowed"),
+        _ => Err("only https, ssh and local paths are allowed"),
     }
 }
 
 /// Parses `[user@]host:path`, which means ssh.
 fn scp_like(url: &str) -> Result<Way, &'static str> {
-    let unknown = Err("only https, ssh and an absolute path of this machine are allowed");
+    let unknown = Err("only https, ssh and absolute local paths are allowed");
     let Some((host, path)) = url.split_once(':') else {
         return unknown;
     };

@@ -83,7 +83,7 @@ pub(crate) fn settle(
         let unjudged = unjudged.join(", ");
         reading.verdict = Verdict::Unclear;
         reading.reason = format!(
-            "It approves, but does not say whether {unjudged} of earlier reviews are resolved."
+            "It approves but does not say whether {unjudged} of earlier reviews are resolved."
         );
         reading.missing = vec![format!(
             "in `previous`: a status, resolved or open, for {unjudged}"
@@ -157,7 +157,7 @@ fn with_open_findings(
     if reading.verdict == Verdict::Approved && !still_open.is_empty() {
         reading.verdict = Verdict::ChangesRequested;
         reading.reason = format!(
-            "{} But {} earlier findings are still open or were not shown.",
+            "{} However, {} earlier findings are still open or were not in the prompt.",
             reading.reason,
             still_open.len()
         );
@@ -338,7 +338,7 @@ mod tests {
             &[earlier(&high)],
             Severity::Medium,
         );
-        insta::assert_snapshot!(reading.reason, @"It approves, but does not say whether f1 of earlier reviews are resolved.");
+        insta::assert_snapshot!(reading.reason, @"It approves but does not say whether f1 of earlier reviews are resolved.");
         insta::assert_snapshot!(reading.missing[0], @"in `previous`: a status, resolved or open, for f1");
     }
 }

@@ -7,7 +7,7 @@
 use super::Judgment;
 use super::json::{self, Node, squashed};
 use super::markdown::{Block, BlockKind, Document, Origin, clean};
-use super::raw_finding::{self, Draft, first_number};
+use super::raw_finding::{self, Draft, Lines};
 use super::verdict::{self, ClaimedVerdict};
 use crate::finding::{Outcome, Severity, Verdict};
 
@@ -85,6 +85,8 @@ const STATUS: &[&str] = &["status", "outcome", "state"];
 const TEXT: &[&str] = &["text", "description", "message", "body", "comment", "title"];
 const PATH: &[&str] = &["path", "file", "filename", "filepath"];
 const LINE: &[&str] = &["line", "linestart", "startline", "lines"];
+const LINE_END: &[&str] = &["lineend", "endline"];
+const FAILURE: &[&str] = &["failure", "failurescenario"];
 
 impl Sheet {
     pub(super) fn gather(page: &Document<'_>) -> Self {
@@ -470,23 +472,31 @@ fn draft(item: &Node, severity: &str) -> Option<Draft> {
     let title = item
         .text(&["title"])
         .filter(|title| !text.contains(title.as_str()));
+    let (line, line_end) = item.first(LINE).and_then(lines).unzip();
+    let last = item.first(LINE_END).and_then(lines);
     Some(Draft {
         severity: worst(item).unwrap_or_else(|| severity.to_owned()),
         category: item.text(&["category", "type"]).unwrap_or_default(),
         path: item.text(PATH).unwrap_or_default(),
-        line: item.first(LINE).and_then(line),
-        text: title.map_or(text.clone(), |title| format!("{title}: {text}")),
+        line,
+        line_end: last.map(|(last, _)| last).or(line_end.flatten()),
+        title: title.unwrap_or_default(),
+        failure: item.text(FAILURE).unwrap_or_default(),
+        text,
         suggestion: item
             .text(&["suggestion", "suggestedfix", "fix"])
             .unwrap_or_default(),
     })
 }
 
-fn line(value: &Node) -> Option<u32> {
+fn lines(value: &Node) -> Option<Lines> {
     match value {
-        Node::Number(_) => value.as_u32(),
-        Node::Text(text) => first_number(text),
-        Node::List(lines) => lines.first().and_then(Node::as_u32),
+        Node::Number(_) => Some((value.as_u32()?, None)),
+        Node::Text(text) => raw_finding::lines(text),
+        Node::List(lines) => {
+            let last = lines.get(1).and_then(Node::as_u32);
+            Some((lines.first()?.as_u32()?, last))
+        }
         Node::Null | Node::Bool(_) | Node::Object(_) => None,
     }
 }

@@ -65,14 +65,14 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Judged {
         .copied()
         .or_else(|| Some((evidence.json_verdict()?, Dialect::Json)))
     else {
-        return evidence.unsaid();
+        return evidence.no_verdict();
     };
     let mut others = readable
         .iter()
         .map(|(verdict, _)| verdict)
         .chain(evidence.bystanders.iter().map(|(_, verdict)| verdict));
     if let Some(other) = others.find(|verdict| **verdict != raw) {
-        let reason = format!("The review says both {other} and {raw} in its own words.");
+        let reason = format!("The review says both {other} and {raw}.");
         return unclear(None, dialect, reason, ONE_VERDICT);
     }
     let differs = |other: &&ClaimedVerdict| **other != ClaimedVerdict::Verdict(raw);
@@ -89,7 +89,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Judged {
     match raw {
         Verdict::Approved => evidence.approval(dialect),
         Verdict::ChangesRequested if !evidence.has_feedback() => {
-            let reason = "The review asks for changes but names none.".into();
+            let reason = "The review requests changes but names none.".into();
             let missing = "what to change: a finding with a text for each change";
             unclear(Some(raw), dialect, reason, missing)
         }
@@ -104,12 +104,12 @@ impl Evidence<'_> {
     pub(super) fn remarks(&self) -> Vec<String> {
         let (found, left, odd) = (self.findings.len(), self.left_out.len(), self.odd_statuses);
         let count = self.fields.count.filter(|count| *count != found);
-        let count = count.map(|count| format!("FINDINGS_COUNT says {count}, {found} were read."));
+        let count = count.map(|count| format!("FINDINGS_COUNT is {count}, but {found} were read."));
         let broken = (self.block == BlockState::Broken)
             .then(|| "The JSON block of findings cannot be read.".to_owned());
-        let left = (left > 0).then(|| format!("{left} more outside of the last list of findings."));
+        let left = (left > 0).then(|| format!("{left} more findings outside the last list."));
         let odd =
-            (odd > 0).then(|| format!("{odd} judgments of earlier findings were read as open."));
+            (odd > 0).then(|| format!("{odd} unknown statuses of earlier findings count as open."));
         [count, broken, left, odd].into_iter().flatten().collect()
     }
 
@@ -134,7 +134,7 @@ impl Evidence<'_> {
         }
         if self.counts_blocking() && self.has_summary {
             let reason = format!(
-                "The review says approved but counts findings at or above {}: that counts as changes_requested, for what its summary says.",
+                "The review says approved but counts findings at or above {}: that counts as changes_requested, with its summary as the reason.",
                 self.threshold
             );
             return clear(Verdict::ChangesRequested, raw, dialect, reason);
@@ -142,7 +142,7 @@ impl Evidence<'_> {
         match self.objection() {
             Some((reason, missing)) => unclear(Some(raw), dialect, reason, missing),
             None => {
-                let reason = "The review says approved, and nothing in it blocks.".into();
+                let reason = "The review says approved and has no blocking finding.".into();
                 clear(raw, raw, dialect, reason)
             }
         }
@@ -160,7 +160,7 @@ impl Evidence<'_> {
             .find(|verdict| **verdict != ClaimedVerdict::Verdict(Verdict::Approved))
         {
             let other = other.as_str();
-            let reason = format!("The review says approved, its JSON says {other}.");
+            let reason = format!("The review says approved, but its JSON says {other}.");
             return Some((reason, ONE_VERDICT));
         }
         if self.block == BlockState::Broken {
@@ -172,7 +172,7 @@ impl Evidence<'_> {
             .iter()
             .any(|finding| finding.severity.blocks_at(self.threshold))
         {
-            let reason = "The review says approved, and has a blocking finding that its last list of findings leaves out.";
+            let reason = "The review says approved but has a blocking finding that is not in its last list of findings.";
             return Some((reason.into(), THE_BLOCK));
         }
         if self
@@ -180,12 +180,12 @@ impl Evidence<'_> {
             .iter()
             .any(|severity| severity.blocks_at(self.threshold))
         {
-            let reason = "The review says approved, and has a blocking severity in JSON that cannot be parsed.";
+            let reason = "The review says approved but has a blocking severity in JSON that cannot be parsed.";
             return Some((reason.into(), THE_BLOCK));
         }
         if let Some(line) = &self.suspect {
             let reason = format!(
-                "The review says approved, and has a line that reads like a blocking finding: `{line}`."
+                "The review says approved but has a line that looks like a blocking finding: `{line}`."
             );
             return Some((reason, THE_BLOCK));
         }
@@ -198,7 +198,7 @@ impl Evidence<'_> {
         let tolerable = self.block == BlockState::None && worst_blocks == Some(false);
         if count > found && !tolerable {
             let reason = format!(
-                "The review says approved and counts {count} findings, of which {found} can be read."
+                "The review says approved and counts {count} findings, but only {found} can be read."
             );
             return Some((reason, THE_BLOCK));
         }
@@ -222,7 +222,7 @@ impl Evidence<'_> {
         blocks && self.fields.count.is_some_and(|count| count > 0)
     }
 
-    fn unsaid(&self) -> Judged {
+    fn no_verdict(&self) -> Judged {
         let odd = self.claims.iter().find_map(unreadable).or(match self.json {
             Some(ClaimedVerdict::Unreadable(text)) => Some(text.as_str()),
             Some(ClaimedVerdict::Verdict(_)) | None => None,
@@ -232,9 +232,9 @@ impl Evidence<'_> {
             .last()
             .map_or(Dialect::None, |claim| claim.dialect);
         let reason = match odd {
-            Some(text) => format!("The verdict reads `{text}`, which is not one of the words."),
+            Some(text) => format!("The verdict is `{text}`, which is not an allowed value."),
             None if self.stands_elsewhere => {
-                "No verdict in the review's own words: one in a fence, a quotation or a comment does not count.".into()
+                "No verdict in the text of the review: one in a code fence, a quotation or a comment does not count.".into()
             }
             None => "The review has no verdict.".into(),
         };
@@ -264,14 +264,14 @@ impl Evidence<'_> {
 }
 
 fn readable(claim: &Claim) -> Option<(Verdict, Dialect)> {
-    match claim.said {
+    match claim.verdict {
         ClaimedVerdict::Verdict(verdict) => Some((verdict, claim.dialect)),
         ClaimedVerdict::Unreadable(_) => None,
     }
 }
 
 fn unreadable(claim: &Claim) -> Option<&str> {
-    match &claim.said {
+    match &claim.verdict {
         ClaimedVerdict::Unreadable(text) => Some(text),
         ClaimedVerdict::Verdict(_) => None,
     }

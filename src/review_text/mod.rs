@@ -192,7 +192,7 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
         findings.sort_by_key(|finding| finding.severity);
         findings.truncate(MAX_FINDINGS);
         reason.push(format!(
-            "Of {found} findings the {MAX_FINDINGS} worst were kept."
+            "Only the {MAX_FINDINGS} most severe of {found} findings were kept."
         ));
     }
     let summary = summary.map(|text| raw_finding::capped(&text, &mut notes));

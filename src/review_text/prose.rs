@@ -110,7 +110,11 @@ impl Open {
         let (name, value) = named(text).unwrap_or_default();
         match name.as_str() {
             "file" | "path" | "location" => self.draft.path = value.into(),
-            "line" | "lines" => self.draft.line = raw_finding::first_number(value),
+            "line" | "lines" => {
+                let (line, line_end) = raw_finding::lines(value).unzip();
+                self.draft.line = line;
+                self.draft.line_end = line_end.flatten();
+            }
             "suggestion" | "fix" | "suggested fix" => {
                 self.part = Part::Suggestion;
                 append(&mut self.draft.suggestion, value, "\n");

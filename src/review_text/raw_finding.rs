@@ -14,7 +14,10 @@ pub(super) struct Draft {
     pub(super) category: String,
     pub(super) path: String,
     pub(super) line: Option<u32>,
+    pub(super) line_end: Option<u32>,
+    pub(super) title: String,
     pub(super) text: String,
+    pub(super) failure: String,
     pub(super) suggestion: String,
 }
 
@@ -35,23 +38,32 @@ impl Draft {
             Severity::Medium.min(threshold)
         });
         let mut text = self.text.trim().to_owned();
-        let (path, line) = match place(&self.path) {
-            Place::Path(path, line) => (Some(path), self.line.or(line)),
-            Place::Nowhere => (None, self.line),
+        let own_lines = self.line.map(|line| (line, self.line_end));
+        let (path, lines) = match place(&self.path) {
+            Place::Path(path, lines) => (Some(path), own_lines.or(lines)),
+            Place::Nowhere => (None, own_lines),
             Place::Outside => {
                 notes.odd_paths += 1;
                 text = format!("{text} (at `{}`)", self.path.trim());
-                (None, self.line)
+                (None, own_lines)
             }
         };
-        let suggestion = self.suggestion.trim();
+        let lines = lines.filter(|(line, _)| *line > 0);
+        let line_end = lines.and_then(|(line, end)| end.filter(|end| *end > line));
+        let mut optional = |text: &str| {
+            let text = text.trim();
+            (!text.is_empty()).then(|| capped(text, notes))
+        };
         Finding {
             severity,
             category: category(&self.category).unwrap_or(Category::Logic),
             path,
-            line: line.filter(|line| *line > 0),
+            line: lines.map(|(line, _)| line),
+            line_end,
+            title: optional(&self.title),
+            failure: optional(&self.failure),
+            suggestion: optional(&self.suggestion),
             text: capped(&text, notes),
-            suggestion: (!suggestion.is_empty()).then(|| capped(suggestion, notes)),
             ..Finding::default()
         }
     }
@@ -105,15 +117,18 @@ pub(super) fn category(words: &str) -> Option<Category> {
     }
 }
 
+/// First and last line of a range.
+pub(super) type Lines = (u32, Option<u32>);
+
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    Path(String, Option<u32>),
+    Path(String, Option<Lines>),
     Nowhere,
     /// Absolute, outside the worktree, or not a path at all.
     Outside,
 }
 
-/// Parses a location: `./src/a.rs:12-14` is `src/a.rs`, line 12.
+/// Parses a location: `./src/a.rs:12-14` is `src/a.rs`, lines 12 to 14.
 pub(super) fn place(text: &str) -> Place {
     let text = text.trim().trim_matches(['`', '*', '"', '\'']);
     if matches!(
@@ -122,10 +137,10 @@ pub(super) fn place(text: &str) -> Place {
     ) {
         return Place::Nowhere;
     }
-    let (path, line) = match text.rsplit_once(':') {
-        Some((path, line)) if first_number(line).is_some() => (path, first_number(line)),
-        Some(_) | None => (text, None),
-    };
+    let (path, lines) = text
+        .rsplit_once(':')
+        .and_then(|(path, range)| Some((path, Some(lines(range)?))))
+        .unwrap_or((text, None));
     let mut path = path.trim_matches(['`', '*']).replace('\\', "/");
     while let Some(rest) = path.strip_prefix("./") {
         path = rest.trim_start_matches('/').to_owned();
@@ -139,12 +154,19 @@ pub(super) fn place(text: &str) -> Place {
     if is_odd {
         Place::Outside
     } else {
-        Place::Path(path, line)
+        Place::Path(path, lines)
     }
 }
 
-/// Returns the 12 of `12`, `12-14`, `L12` and `12:5`.
-pub(super) fn first_number(text: &str) -> Option<u32> {
+/// Returns the 12 of `12`, `12-14`, `L12` and `12:5`, and the 14 of `12-14` and `L12-L14`.
+pub(super) fn lines(text: &str) -> Option<Lines> {
+    let last = text
+        .rsplit_once(['-', '–'])
+        .and_then(|(_, last)| first_number(last));
+    Some((first_number(text)?, last))
+}
+
+fn first_number(text: &str) -> Option<u32> {
     let text = text
         .trim()
         .trim_start_matches(['L', 'l', '#', '[', '`', '*']);

@@ -12,7 +12,7 @@ use crate::finding::Verdict;
 /// A place where the review states its conclusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim {
-    pub(super) said: ClaimedVerdict,
+    pub(super) verdict: ClaimedVerdict,
     pub(super) dialect: Dialect,
     pub(super) at: usize,
     is_under_heading: bool,
@@ -162,7 +162,7 @@ pub(super) fn claims(page: &Document<'_>) -> Vec<Claim> {
         let is_under_heading = keyed.is_none() && heading.is_some() && claimed.is_some();
         heading = heading.filter(|_| is_under_heading);
         claims.extend(claimed.map(|claimed| Claim {
-            said: claimed,
+            verdict: claimed,
             dialect,
             at,
             is_under_heading,

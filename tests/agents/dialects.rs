@@ -243,14 +243,14 @@ fn an_approval_that_counts_blocking_findings_and_names_none_is_unclear() {
         ..Script::default()
     });
     play.tick().ok();
-    play.is_escalated("can't be read as a verdict, also when asked again");
+    play.is_escalated("the review has no clear verdict, even after asking again");
     let says = "printf 'REVIEW_RESULT: changes_requested\\nFINDINGS_COUNT: 0\\n'";
     let play = Play::new(&Script {
         reviewer: says,
         ..Script::default()
     });
     play.tick().ok();
-    play.is_escalated("asks for changes but names none");
+    play.is_escalated("requests changes but names none");
 }
 
 /// A person's findings are for that person to judge: remand's review passes in four lines, and the

@@ -117,7 +117,7 @@ fn only_writes_about_the_review() {
     let play = escalates(
         fixer,
         "",
-        "only wrote about the review (REVIEW_RESPONSE.md)",
+        "only added text about the review (REVIEW_RESPONSE.md)",
     );
     assert_eq!(
         play.kept("r2", "REVIEW_RESPONSE.md"),
@@ -160,7 +160,7 @@ fn leaves_children_in_its_group_and_out_of_it() {
     let said = play.world.sqlite(
         "SELECT summary FROM events WHERE event_type = 'run_finished' AND target_id = 'r2'",
     );
-    assert!(said.contains("left behind were ended"), "{said}");
+    assert!(said.contains("leftover processes were killed"), "{said}");
 }
 
 /// Each blackboard has an r2.
@@ -188,7 +188,7 @@ fn one_blackboard_ended_the_agents_of_another() {
 fn ignores_the_polite_signal() {
     let fixer =
         "cat >/dev/null\ntrap '' TERM INT HUP\necho half >>work.txt\nwhile :; do sleep 1; done\n";
-    let play = escalates(fixer, SHORT, "it took too long and was ended after");
+    let play = escalates(fixer, SHORT, "took too long, stopped after");
     assert_eq!(play.kept("r2", "work.txt"), "work\nhalf");
     play.retry_finishes();
 }
@@ -198,7 +198,7 @@ fn forks_anew_when_it_is_told_to_end() {
     let fixer =
         "cat >/dev/null\ntrap 'setsid sh -c \"trap : TERM; sleep 1000\" & setsid sleep 1000 &' TERM
         while :; do sleep 1; done\n";
-    escalates(fixer, SHORT, "it took too long and was ended after");
+    escalates(fixer, SHORT, "took too long, stopped after");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn stops_itself() {
     escalates(
         "cat >/dev/null\nkill -STOP $$\n",
         SHORT,
-        "it took too long and was ended after",
+        "took too long, stopped after",
     );
 }
 
@@ -214,11 +214,7 @@ fn stops_itself() {
 fn says_nothing_for_too_long() {
     let limits = "[limits]\nidle_s = 1\ngrace_s = 1\n";
     let fixer = "cat >/dev/null\necho half >>work.txt\nsleep 1000\n";
-    let play = escalates(
-        fixer,
-        limits,
-        "it said nothing for too long and was ended after",
-    );
+    let play = escalates(fixer, limits, "no output for too long, stopped after");
     assert_eq!(play.kept("r2", "work.txt"), "work\nhalf");
 }
 
@@ -281,7 +277,7 @@ fn prints_escape_codes_and_what_is_no_text() {
     let fixer = r"cat >/dev/null
         say() { printf '\377\376\200 \033]52;c;aGk=\007\033[2J\033[31mred \342\200\256rtl\r\b\000 end\n'; }
         say; say >&2; exit 1";
-    let play = escalates(fixer, "", "failed: it ended with status 1");
+    let play = escalates(fixer, "", "failed: exited with status 1");
     for args in [
         &["log", "r2"][..],
         &["log", "r2", "--stderr"],
@@ -293,7 +289,7 @@ fn prints_escape_codes_and_what_is_no_text() {
         &["status", "c1"],
         &["list"],
     ] {
-        let shown = play.world.remand(args).ok().stdout;
+        let shown = play.world.remand(args).report().stdout;
         let bad = shown
             .chars()
             .find(|c| (c.is_control() && !"\n\t".contains(*c)) || *c == '\u{202e}');
@@ -309,7 +305,7 @@ fn is_not_there() {
     std::fs::remove_file(play.world.root().join("bin/fixer")).unwrap();
     let before = play.head();
     play.tick().ok();
-    play.is_held("the agent can't be started");
+    play.is_held("the agent cannot be started");
     assert!(play.answer().contains("bin/fixer"), "{}", play.answer());
     play.worktree_is_at(&before);
     assert_eq!(
@@ -400,7 +396,7 @@ fn the_reason_of_a_hold_is_capped() {
         ),
         1
     );
-    assert!(play.world.remand(&["why", "c1"]).ok().stdout.len() < 10_000);
+    assert!(play.world.remand(&["why", "c1"]).held().stdout.len() < 10_000);
     let held = play.world.remand(&["list"]).ok().stdout;
     assert!(held.contains("no network") && held.len() < 1_000, "{held}");
 }
@@ -438,7 +434,7 @@ fn has_used_all_its_tokens() {
     });
     let before = play.head();
     play.tick().ok();
-    play.is_escalated("c1 used 150 tokens, all it may");
+    play.is_escalated("c1 used 150 tokens, its limit");
     assert_eq!(
         play.count("runs"),
         1,

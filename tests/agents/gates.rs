@@ -51,7 +51,7 @@ fn red_with(settings: &str, gate: &str, tables: &str, reason: &str) -> Play {
     let play = gated_with(settings, gate, FIXES_MORE, tables);
     let before = play.head();
     play.tick().ok();
-    play.is_escalated("the gates are red");
+    play.is_escalated("the gates failed");
     assert!(play.answer().contains("remand show r"), "{}", play.answer());
     let output = play.world.sqlite(
         "SELECT metadata ->> '$.output' FROM events WHERE event_type = 'gate_failed' LIMIT 1",
@@ -95,7 +95,7 @@ fn red_for_ever_is_for_a_person() {
     assert_eq!(play.count("runs"), 3, "one review, the fix, and one more");
     assert!(
         play.answer()
-            .contains("also after the agent was sent back once: $ "),
+            .contains("even after one more attempt by the agent: $ "),
         "{}",
         play.answer()
     );
@@ -120,18 +120,18 @@ fn changes_committed_files() {
     let play = red_for_ever(
         "echo x >report.xml\necho y >>work.txt\n",
         NO_ROUNDS,
-        "the gate changed files that are committed: work.txt",
+        "the gate changed committed files: work.txt",
     );
     assert!(play.answer().contains("work.txt"), "{}", play.answer());
     red_for_ever(
         "git reset -q --hard HEAD~1\n",
         NO_ROUNDS,
-        "the gate changed files that are committed: work.txt",
+        "the gate changed committed files: work.txt",
     );
     red_for_ever(
         "chmod +x work.txt\n",
         NO_ROUNDS,
-        "the gate changed files that are committed: work.txt",
+        "the gate changed committed files: work.txt",
     );
 }
 
@@ -141,7 +141,7 @@ fn dirties_the_worktree() {
         IN_WORKTREE,
         "echo x >report.xml\necho y >>work.txt\n",
         NO_ROUNDS,
-        "the gates changed files that are committed: work.txt",
+        "the gates changed committed files: work.txt",
     );
 }
 
@@ -245,11 +245,11 @@ fn a_set_up_that_changes_committed_files_holds() {
     let play = gated_with("setup = [\"prepare\"]", "exit 0\n", FIXES_MORE, "");
     play.world.script("prepare", "echo x >>work.txt\n");
     play.tick().ok();
-    play.is_held("the set-up changed files that are committed: work.txt");
+    play.is_held("the setup changed committed files: work.txt");
     play.world.script("prepare", "exit 7\n");
     play.world.remand(&["resume", "c1"]).ok();
     play.tick().ok();
-    play.is_held("the set-up `prepare` failed (status 7)");
+    play.is_held("the setup `prepare` failed (status 7)");
     play.world.script("prepare", "exit 0\n");
     play.world.remand(&["resume", "c1"]).ok();
     play.tick().ok();
@@ -299,12 +299,12 @@ fn a_fix_that_breaks_the_set_up_goes_back_to_the_agent() {
         "{prompt}"
     );
     assert!(
-        prompt.contains("the set-up `prepare` failed (status 4); it works on "),
+        prompt.contains("the setup `prepare` failed (status 4); it passes on "),
         "{prompt}"
     );
     let event = "SELECT (metadata ->> '$.command') || ' ' || (metadata ->> '$.status') || ' ' || (metadata ->> '$.round') || ' ' || summary
                  FROM events WHERE event_type = 'gate_failed'";
-    insta::assert_snapshot!(play.world.sqlite(event), @"prepare 4 1 gate red: prepare: EUSAGE: the lock file is broken");
+    insta::assert_snapshot!(play.world.sqlite(event), @"prepare 4 1 gate failed: prepare: EUSAGE: the lock file is broken");
     assert_eq!(
         play.world
             .sqlite("SELECT group_concat(gates) FROM runs WHERE gates IS NOT NULL"),
@@ -321,7 +321,7 @@ fn a_fix_that_breaks_the_set_up_for_ever_is_for_a_person() {
     let before = play.head();
     play.tick().ok();
     play.is_escalated(
-        "the gates are red, also after the agent was sent back once: $ prepare: EUSAGE",
+        "the gates failed, even after one more attempt by the agent: $ prepare: EUSAGE",
     );
     play.worktree_is_at(&before);
     assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 2);
@@ -335,7 +335,7 @@ fn a_set_up_that_fails_without_the_fix_too_holds() {
         "cat >/dev/null\necho fixed >>work.txt\necho good >package-lock.json\n: >\"$PROMPTS/../down\"\n",
     );
     play.tick().ok();
-    play.is_held("the set-up `prepare` failed (status 5): no network");
+    play.is_held("the setup `prepare` failed (status 5): no network");
     std::fs::remove_file(play.world.root().join("down")).unwrap();
     play.world.remand(&["resume", "c1"]).ok();
     play.tick().ok();
@@ -352,7 +352,7 @@ fn a_set_up_that_fails_although_the_fix_changed_none_of_its_files_holds() {
     );
     std::fs::write(play.world.root().join("down"), "").unwrap();
     play.tick().ok();
-    play.is_held("the set-up `prepare` failed (status 5): no network");
+    play.is_held("the setup `prepare` failed (status 5): no network");
     assert_eq!(play.count("events WHERE event_type = 'setup_run'"), 1);
 }
 
@@ -388,7 +388,7 @@ fn moves_head_of_the_worktree() {
         IN_WORKTREE,
         "git reset -q --hard HEAD~1\n",
         NO_ROUNDS,
-        "a gate moved HEAD away from the commit that it was to test",
+        "a gate moved HEAD away from the tested commit",
     );
 }
 
@@ -409,7 +409,7 @@ fn hangs() {
     red_for_ever(
         "echo 'waiting for a server'\ntrap '' TERM\nsleep 1000 &\nwhile :; do sleep 1; done\n",
         limits,
-        "it was ended after 2 s",
+        "stopped after 2 s",
     );
 }
 
@@ -430,7 +430,7 @@ fn is_not_there() {
     let gate = play.world.root().join("bin/gate");
     std::fs::remove_file(&gate).unwrap();
     play.tick().ok();
-    play.is_held("can't be started");
+    play.is_held("cannot be started");
     assert!(play.answer().contains("bin/gate"), "{}", play.answer());
     assert_eq!(play.count("runs"), 2);
     set_gate(&play, "exit 0\n");
@@ -456,7 +456,7 @@ fn crashes() {
             .remand(&["show", "r2"])
             .ok()
             .stdout
-            .contains("it crashed (signal 11)")
+            .contains("crashed with signal 11")
     );
 }
 
@@ -577,12 +577,12 @@ fn the_summary_of_a_red_gate_names_what_failed() {
     );
     let play = gated(&gate, FIXES_MORE, "[loop]\nmax_gate_rounds = 10\n");
     play.tick().ok();
-    play.is_escalated("the gates are red");
+    play.is_escalated("the gates failed");
     let summaries = play
         .world
         .sqlite("SELECT summary FROM events WHERE event_type = 'gate_failed' ORDER BY id");
     let gate = play.world.root().join("bin/gate");
-    let expected = SUMMARIES.map(|(_, line)| format!("gate red: {}: {line}", gate.display()));
+    let expected = SUMMARIES.map(|(_, line)| format!("gate failed: {}: {line}", gate.display()));
     assert_eq!(summaries.lines().collect::<Vec<_>>(), expected);
     // The last one is reported to a person.
     assert!(play.answer().contains(SUMMARIES[10].1), "{}", play.answer());

@@ -92,11 +92,11 @@ END
       example.org> (31m (skip ci)
       It says fixed now, ask @ ada.
 
-    Left as it is:
+    Not changed:
     - README.md:7: the second place lies
       It does not lie.
 
-    Asked for:
+    Requested:
     - README.md:9: the third place lies
 
     Remand-Change: c1
@@ -177,7 +177,7 @@ fn killed_five_times_in_a_row() {
     });
     let before = play.head();
     play.tick().ok();
-    play.is_escalated("5 runs in a row vanished");
+    play.is_escalated("5 runs in a row ended without a result");
     play.worktree_is_at(&before);
     for run in ["r2", "r3", "r4", "r5", "r6"] {
         assert_eq!(play.kept(run, "work.txt"), format!("work\n{run}"));
@@ -190,7 +190,7 @@ fn killed_five_times_in_a_row() {
 fn fails_after_edits() {
     refused(
         "cat >/dev/null\necho half >>work.txt\necho new >new.txt\necho 'no such model' >&2\nexit 1\n",
-        "the fix agent `fixer` failed: it ended with status 1: no such model",
+        "the fix agent `fixer` failed: exited with status 1: no such model",
         &[("work.txt", "work\nhalf"), ("new.txt", "new")],
     );
 }
@@ -296,7 +296,7 @@ fn leaves_a_merge_unfinished() {
     refused(
         "cat >/dev/null\ngit branch side main\ngit worktree add -q ../side side\n(cd ../side && echo other >work.txt && git add -A && git commit -qm other)
         git worktree remove ../side\ngit merge -q side\nexit 0\n",
-        "a merge is not finished",
+        "unfinished merge",
         &[],
     );
 }
@@ -352,7 +352,7 @@ fn removes_the_worktree_itself() {
     });
     let before = play.head();
     play.tick().ok();
-    play.is_escalated("is gone");
+    play.is_escalated("no longer exists");
     assert!(!play.worktree.exists(), "none is ever made for a fix");
     play.do_what_it_says();
     play.worktree_is_at(&before);

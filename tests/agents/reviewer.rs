@@ -39,7 +39,7 @@ fn undone(reviewer: &str, kept: &[(&str, &str)]) {
         .sqlite("SELECT summary FROM events WHERE event_type = 'edits_undone'");
     assert!(told.contains("refs/remand/wip/r1"), "{told:?}");
     assert!(
-        play.why().contains("edited what it was to review"),
+        play.why().contains("edited files during the review"),
         "{}",
         play.why()
     );
@@ -88,7 +88,7 @@ fn removes_the_worktree() {
     });
     let before = play.head();
     play.tick().ok();
-    play.is_escalated("is gone");
+    play.is_escalated("no longer exists");
     play.do_what_it_says();
     play.worktree_is_at(&before);
     play.world.remand(&["retry", "c1"]).ok();
@@ -114,7 +114,7 @@ fn is_unclear_once_and_then_clear() {
 #[test]
 fn is_unclear_twice() {
     let play = play("echo 'I would rather not say.'");
-    play.is_escalated("can't be read as a verdict, also when asked again");
+    play.is_escalated("the review has no clear verdict, even after asking again");
     assert_eq!(play.count("runs"), 2);
     assert!(
         play.answer().contains("remand verdict c1"),
@@ -152,7 +152,7 @@ fn echoes_the_template() {
     let play = play(
         "printf 'REVIEW_RESULT: approved|changes_requested|needs_discussion\\nFINDINGS_COUNT: <number>\\nSEVERITY: <highest>\\nSUMMARY: <one line>\\n'",
     );
-    play.is_escalated("can't be read as a verdict");
+    play.is_escalated("the review has no clear verdict");
     retry_finishes(&play);
 }
 
@@ -165,7 +165,7 @@ fn echoes_its_whole_prompt() {
         .remand_in(&play.worktree, &["review", "--title", "Feature"])
         .ok();
     play.tick().ok();
-    play.is_escalated("can't be read as a verdict");
+    play.is_escalated("the review has no clear verdict");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn puts_its_verdict_into_a_fence() {
     let play = play(
         "printf 'For example:\\n```\\nREVIEW_RESULT: approved\\nFINDINGS_COUNT: 0\\nSEVERITY: none\\nSUMMARY: fine\\n```\\nand so on.\\n'",
     );
-    play.is_escalated("can't be read as a verdict");
+    play.is_escalated("the review has no clear verdict");
     assert!(
         play.answer().contains("fence") || play.why().contains("fence"),
         "{}",
@@ -184,7 +184,7 @@ fn puts_its_verdict_into_a_fence() {
 #[test]
 fn fails() {
     let play = play("says approved fine; echo 'out of memory' >&2; exit 1");
-    play.is_escalated("the review agent `reviewer` failed: it ended with status 1: out of memory");
+    play.is_escalated("the review agent `reviewer` failed: exited with status 1: out of memory");
     assert_eq!(
         play.count("reviews"),
         0,
@@ -196,7 +196,7 @@ fn fails() {
 #[test]
 fn says_nothing() {
     let play = play("true");
-    play.is_escalated("can't be read as a verdict");
+    play.is_escalated("the review has no clear verdict");
     retry_finishes(&play);
 }
 
@@ -215,7 +215,7 @@ fn has_nothing_to_review() {
     play.world
         .git(&play.repo, &["merge", "-q", "--ff-only", "feature"]);
     play.tick().ok();
-    play.is_escalated("there is nothing to review: feature has no change against main");
+    play.is_escalated("nothing to review: feature has no changes against main");
     assert_eq!(play.count("runs"), 0);
     assert_eq!(play.count("reviews"), 0, "an empty diff is no approval");
     play.world
@@ -235,7 +235,7 @@ fn is_not_there() {
     let aside = play.world.root().join("bin/aside");
     std::fs::rename(&script, &aside).unwrap();
     play.tick().ok();
-    play.is_held("the agent can't be started");
+    play.is_held("the agent cannot be started");
     std::fs::rename(&aside, &script).unwrap();
     play.world.remand(&["resume", "c1"]).ok();
     play.tick().ok();

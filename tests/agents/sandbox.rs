@@ -226,7 +226,7 @@ fn without_the_sandbox_that_is_asked_for_nothing_runs_and_with_auto_it_is_said_p
         "echo 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n",
     );
     play.tick();
-    play.is_held("nothing is run without its sandbox: bubblewrap does not work here: bwrap: setting up uid map");
+    play.is_held("refusing to run without a sandbox: bubblewrap does not work here: bwrap: setting up uid map");
     assert_eq!(play.count("runs WHERE ended <> 'not_started'"), 0);
     set(&play, "\"bubblewrap\"", "\"auto\"");
     play.world.remand(&["resume", "c1"]).ok();
@@ -334,5 +334,5 @@ fn a_program_that_is_not_there_is_said_as_without_it() {
         return;
     };
     play.tick();
-    play.is_held("the gate `no-such-gate` can't be started");
+    play.is_held("the gate `no-such-gate` cannot be started");
 }

@@ -76,11 +76,11 @@ fn a_rate_limit_is_a_hold_after_its_own_bounded_retries() {
     stage.tick();
     stage
         .play
-        .is_held("takes no more for now: API Error: Request rejected (429)");
+        .is_held("rate limit is reached: API Error: Request rejected (429)");
     assert_eq!(model.asked().len(), 2, "once, and once more by itself");
     let log = stage.play.world.remand(&["log", "c1"]).ok().stdout;
     assert!(
-        log.contains("waits for the API: rate_limit (429)") && log.contains("(1 of 1)"),
+        log.contains("waiting for the API: rate_limit (429)") && log.contains("(1 of 1)"),
         "{log}"
     );
 }
@@ -92,7 +92,7 @@ fn an_overloaded_api_is_a_hold() {
         "an_overloaded_api_is_a_hold",
         "max_retries = 0",
         trouble,
-        "does not answer as it should",
+        "is unavailable",
     );
 }
 
@@ -137,7 +137,7 @@ fn a_usage_limit_is_a_hold_until_it_is_over() {
     tick.env_remove("ANTHROPIC_API_KEY")
         .env("CLAUDE_CODE_OAUTH_TOKEN", "token-of-the-test");
     crate::support::run(&mut tick).ok();
-    stage.play.is_held("the usage limit of claude is reached");
+    stage.play.is_held("claude's usage limit is reached");
     let told = stage
         .play
         .world
@@ -152,7 +152,7 @@ fn a_usage_limit_is_a_hold_until_it_is_over() {
     assert_eq!(days, "7.0", "{until}");
     let log = stage.play.world.remand(&["log", "c1"]).ok().stdout;
     assert!(
-        log.contains("the usage limit is reached (five_hour) until 2033-05-18T03:33:19.000Z"),
+        log.contains("usage limit reached (five_hour) until 2033-05-18T03:33:19.000Z"),
         "{log}"
     );
 }
@@ -164,7 +164,7 @@ fn an_api_that_is_not_there_is_a_hold() {
     };
     let stage = Stage::new(&claude, &Model::nobody(), "max_retries = 0", "");
     stage.tick();
-    stage.play.is_held("claude can't reach its API");
+    stage.play.is_held("claude cannot reach its API");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn an_edit_that_is_denied_is_said_and_no_fix() {
     stage.tick();
     stage
         .play
-        .is_escalated("the agent changed nothing; it wanted and was not allowed to: Write ");
+        .is_escalated("the agent changed nothing; it was denied: Write ");
     assert!(
         stage.play.answer().contains("Bash git push origin HEAD"),
         "{}",
@@ -222,10 +222,7 @@ fn an_edit_that_is_denied_is_said_and_no_fix() {
         .play
         .world
         .sqlite("SELECT summary FROM events WHERE event_type = 'permission_denied'");
-    assert!(
-        event.starts_with("claude wanted and was not allowed to: Write "),
-        "{event}"
-    );
+    assert!(event.starts_with("claude was denied: Write "), "{event}");
 }
 
 #[test]
@@ -316,7 +313,7 @@ fn a_tool_that_never_ends_meets_the_idle_limit() {
         "[limits]\nidle_s = 6\ngrace_s = 1",
     );
     stage.tick();
-    stage.play.is_escalated("it said nothing for too long");
+    stage.play.is_escalated("no output for too long");
 }
 
 /// Not remand's failure: it is run again, and counted.

@@ -132,6 +132,8 @@ fn the_whole_loop_as_people_see_it() {
     change     c1
     fix        w2
     event      8
+    finding    f1 high work.txt:1 work.txt is wrong
+    suggestion write better
 
       The file is wrong.
 
@@ -281,7 +283,7 @@ fn what_is_not_there_is_not_found() {
 
 /// Returns the first words of `why`, and the commands that it suggests.
 fn why(site: &Site, id: &str) -> (String, String, Vec<String>) {
-    let told = site.world.json(&["why", id]);
+    let told = site.world.why(id);
     let commands = told["commands"]
         .as_array()
         .unwrap()
@@ -377,10 +379,10 @@ fn why_answers_for_an_end() {
         "{commands:?}"
     );
     // The path of the world decides where the rest is wrapped.
-    insta::assert_snapshot!(site.shows(&["why", "c1"]).lines().take(3).collect::<Vec<_>>().join("\n"), @"
+    insta::assert_snapshot!(site.remand(&["why", "c1"]).held().stdout.lines().take(3).collect::<Vec<_>>().join("\n"), @"
     c1
-      it needs you: the agent changed nothing. Decide: read the review and what the
-      agent said (`remand log r2`); then `remand refine c1 --text …`,
+      it needs you: the agent changed nothing. Decide: read the review and the
+      agent's log (`remand log r2`); then `remand refine c1 --text …`,
     ");
     assert_eq!(
         site.world.json(&["status"])["needs_you"],
@@ -396,7 +398,7 @@ fn why_answers_for_an_end() {
     let (because, answer, _) = why(&site, "c1");
     assert_eq!(because, "closed");
     assert!(
-        answer.ends_with("ada says cancel: done elsewhere"),
+        answer.ends_with("ada requested cancel: done elsewhere"),
         "{answer}"
     );
 }
@@ -462,7 +464,7 @@ fn why_answers_for_an_event_that_made_no_work() {
         .ok();
     let (because, answer, _) = why(&site, &unknown);
     assert_eq!(because, "skipped");
-    assert!(answer.contains("change `c99` is not known"), "{answer}");
+    assert!(answer.contains("unknown change `c99`"), "{answer}");
     let (because, answer, _) = why(&site, &known);
     assert_eq!(
         (because.as_str(), answer.as_str()),
@@ -502,7 +504,7 @@ fn events_are_followed_and_filtered() {
     site.remand(&["pause", "c2"]).ok();
     site.remand(&["pause", "c1", "--why", "seen live"]).ok();
     let line = lines.next().unwrap().unwrap();
-    assert!(line.contains("ada says pause: seen live"), "{line}");
+    assert!(line.contains("ada requested pause: seen live"), "{line}");
     follow.kill().unwrap();
     follow.wait().unwrap();
 }

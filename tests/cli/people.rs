@@ -183,7 +183,7 @@ fn a_fix_that_changed_nothing_is_tried_again_or_refined_or_given_more() {
     site.remand(&["cancel", "c1", "--why", "not needed"]).ok();
     assert_eq!(site.state("c1"), "closed");
     site.remand(&["refine", "c1"])
-        .fails(1, "nothing more is done for it");
+        .fails(1, "c1 is closed: it can no longer be refined");
     site.remand(&["check"]).ok();
 }
 
@@ -297,12 +297,12 @@ fn an_item_that_is_cancelled_leaves_no_change_behind() {
     insta::assert_snapshot!(site.world.plain(&output.stdout), @"
     w1 code_review is cancelled
     c1 now
-      it needs you: ada cancelled code_review w1: wrong branch. Decide: accept it (`remand approve c1`), go on (`remand refine c1 --text …`), or close it (`remand cancel c1`)  (just now)
+      it needs you: ada cancelled code_review w1: wrong branch. Decide: accept it (`remand approve c1`), continue (`remand refine c1 --text …`), or close it (`remand cancel c1`)  (just now)
     ");
     assert_eq!(site.state("c1"), "escalated");
     site.remand(&["check"]).ok();
     site.remand(&["item", "cancel", "w1"])
-        .fails(1, "w1 is cancelled and can't be cancelled");
+        .fails(1, "cannot cancel w1: it is cancelled");
     site.remand(&["item", "requeue", "w1"]).ok();
     assert_eq!(site.state("c1"), "pending_self_review");
     assert_eq!(

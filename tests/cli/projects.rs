@@ -150,7 +150,7 @@ fn a_removed_project_keeps_its_history_and_comes_back() {
     let site = Site::under_review();
     let path = site.repo.to_str().unwrap();
     site.remand(&["project", "remove", "site"])
-        .fails(1, "site has changes under way: c1");
+        .fails(1, "site has open changes: c1");
     let own = |name: &str| {
         let dir = site.world.root().join("state/remand").join(name);
         fs::create_dir_all(dir.join("objects")).unwrap();

@@ -19,7 +19,7 @@ fn a_project_is_added_once_and_listed() {
     insta::assert_snapshot!(world.plain(&added.stdout), @"site is WORLD/src/site, work goes into main");
     world
         .remand(&["project", "add", path])
-        .fails(1, "is known already, as project `site`");
+        .fails(1, "is already known as project `site`");
     let listed = world.json(&["project", "list"]);
     assert_eq!(listed[0]["project_id"], "site");
     assert_eq!(listed[0]["default_branch"], "main");
@@ -40,7 +40,7 @@ fn a_project_must_be_a_repository_with_a_name_and_a_branch() {
     fs::create_dir_all(&folder).unwrap();
     world
         .remand(&["project", "add", "nowhere"])
-        .fails(4, "there is no folder");
+        .fails(4, "no such folder");
     world
         .remand(&["project", "add", folder.to_str().unwrap()])
         .fails(1, "is not in a git repository");
@@ -69,7 +69,7 @@ fn a_project_must_be_a_repository_with_a_name_and_a_branch() {
     assert_eq!(world.json(&["project", "list"])[0]["repo"], "ada/site");
     let other = world.repo("other");
     let taken = world.remand(&["project", "add", other.to_str().unwrap(), "--name", "mine"]);
-    taken.fails(1, "there is a project `mine` already");
+    taken.fails(1, "project `mine` already exists");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn the_url_that_is_pushed_to_is_pinned() {
     let url = "https://github.com/ada/site.git";
     world
         .remand(&["project", "add", path, "--url", url, "--name", "x"])
-        .fails(1, "is known already");
+        .fails(1, "is already known");
     let pinned = world
         .remand(&["project", "add", path, "--url", url])
         .ok()
@@ -262,7 +262,7 @@ fn what_can_not_be_reviewed_is_refused_and_nothing_is_written() {
         world.remand_in(folder, &all)
     };
     review(world.root(), &[]).fails(1, "is not in a git repository");
-    review(world.root(), &["--worktree", "nowhere"]).fails(4, "there is no folder");
+    review(world.root(), &["--worktree", "nowhere"]).fails(4, "no such folder");
     review(repo, &[]).fails(1, "is on main, the branch that work goes into");
     review(repo, &["--branch", "nobody"]).fails(4, "no worktree of");
     review(worktree, &["--base", "nothing"]).fails(4, "there is no branch nothing");
@@ -491,7 +491,7 @@ fn a_repository_with_sha256_is_refused_with_the_reason() {
     fs::create_dir_all(&path).unwrap();
     world.git(&path, &["init", "-q", "--object-format=sha256"]);
     world.commit(&path, "a", "a\n", "first");
-    let said = "uses the object format sha256; only repositories with sha1 are supported";
+    let said = "uses the object format sha256; only sha1 repositories are supported";
     world
         .remand(&["project", "add", path.to_str().unwrap()])
         .fails(1, said);

@@ -213,7 +213,7 @@ fn a_database_of_somebody_else_is_left_alone() {
     );
     world
         .remand(&["--db", "foreign.db", "list"])
-        .fails(3, "not a blackboard of remand");
+        .fails(3, "not a remand blackboard");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_review_is_read_aloud() {
     fs::write(world.root().join("review.md"), text).unwrap();
     insta::assert_snapshot!(world.remand(&["read-review", "review.md"]).ok().stdout, @"
     verdict    approved
-    reason     The review says approved, and nothing in it blocks.
+    reason     The review says approved and has no blocking finding.
     dialect    contract
     summary    fine
     ");

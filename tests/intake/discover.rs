@@ -45,8 +45,8 @@ fn those_that_fit_the_rules_are_taken_over_and_the_others_say_why_not() {
     let rules = "with the label `remand`, by ada or bob, from agent/** or feature, no drafts, at most 5 at once";
     for (number, why) in [
         (2, "it is a draft"),
-        (3, "its author mallory is not among the authors"),
-        (4, "its branch other matches none of agent/**, feature"),
+        (3, "its author mallory is not in `authors`"),
+        (4, "its branch other does not match agent/**, feature"),
         (5, "its branch is in a fork"),
         (6, "it has no label `remand`"),
     ] {
@@ -64,7 +64,7 @@ fn those_that_fit_the_rules_are_taken_over_and_the_others_say_why_not() {
     let told = "SELECT target_type, summary FROM events WHERE event_type = 'skipped'";
     assert_eq!(
         stage.world.sqlite(told),
-        "project|ada/engine#5 is not taken over: its branch is in a fork"
+        "project|ada/engine#5 is not adopted: its branch is in a fork"
     );
     stage.read();
     assert_eq!(
@@ -121,7 +121,7 @@ fn no_more_than_allowed_are_open_at_once_and_the_oldest_come_first() {
         "1\n2"
     );
     let told = answer(&stage, 3);
-    assert!(told.contains("2 are open already (max_open)"), "{told}");
+    assert!(told.contains("2 are already open (max_open)"), "{told}");
     stage.world.remand(&["cancel", "ada/engine#1"]).ok();
     stage.read();
     assert_eq!(
@@ -200,7 +200,7 @@ fn one_that_was_closed_meanwhile_is_not_open_any_more() {
     stage.world.remand(&["tick"]).ok();
     stage.forge.close(number);
     stage.read();
-    assert!(answer(&stage, number).contains("it is not open any more"));
+    assert!(answer(&stage, number).contains("it is no longer open"));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_look_that_failed_is_told_and_comes_again() {
     stage.world.remand(&["tick"]).ok();
     let told = answer(&stage, 1);
     assert!(
-        told.contains("the last look failed: GitHub could not be asked"),
+        told.contains("the last look failed: request to GitHub for"),
         "{told}"
     );
     assert_eq!(
@@ -282,7 +282,7 @@ fn two_from_one_branch_do_not_keep_the_others_from_being_found() {
     );
     let told = answer(&stage, 2);
     assert!(
-        told.contains("its branch feature is c1") && told.contains("looked"),
+        told.contains("its branch feature already belongs to c1") && told.contains("looked"),
         "{told}"
     );
     assert_eq!(
@@ -300,7 +300,7 @@ fn two_from_one_branch_do_not_keep_the_others_from_being_found() {
     stage
         .world
         .remand(&["watch", "ada/engine#2"])
-        .fails(1, "its branch feature is c1");
+        .fails(1, "its branch feature already belongs to c1");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn a_comment_that_was_edited_keeps_what_it_said() {
     stage.read();
     assert_eq!(stage.world.sqlite("SELECT body FROM feedback"), "as it was");
     assert_eq!(
-        stage.count("events WHERE summary LIKE '%edited after it was taken in%'"),
+        stage.count("events WHERE summary LIKE '%edited after it was read%'"),
         1
     );
 }

@@ -34,7 +34,7 @@ fn the_limit_is_for_the_whole_fetch() {
     );
     let told = stage.answer("c1");
     assert!(
-        told.contains("GitHub did not send all of it within 4 s"),
+        told.contains("GitHub did not send everything within 4 s"),
         "{told}"
     );
     stage.forge.clear_faults();
@@ -129,7 +129,7 @@ fn three_fetches_that_ran_out_of_time_need_a_person() {
         told.contains("the feedback on its PR could not be read in time, 3 times in a row"),
         "{told}"
     );
-    assert!(told.contains("Raise `github.fetch_limit_s`"), "{told}");
+    assert!(told.contains("raise `github.fetch_limit_s`"), "{told}");
     assert_eq!(stage.count("events WHERE event_type = 'escalated'"), 1);
     stage.forge.clear_faults();
     stage.settings("");

@@ -127,7 +127,7 @@ impl Stage {
     }
 
     pub(crate) fn why(&self, id: &str) -> Value {
-        self.world.json(&["why", id])
+        self.world.why(id)
     }
 
     /// Returns the explanation of `why`.

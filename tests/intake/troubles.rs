@@ -80,13 +80,13 @@ fn a_limit_on_the_second_page_stores_nothing_and_holds_until_it_is_over() {
 fn each_trouble_is_told_and_the_next_read_has_all() {
     for (fault, reason) in [
         (json!("html502"), "HTTP 502"),
-        (json!("half"), "cannot be read"),
-        (json!("not_json"), "cannot be read"),
-        (json!("empty"), "cannot be read"),
-        (json!("cut_after_write"), "GitHub could not be asked for"),
-        (json!("refused"), "GitHub could not be asked for"),
+        (json!("half"), "unexpected response"),
+        (json!("not_json"), "unexpected response"),
+        (json!("empty"), "unexpected response"),
+        (json!("cut_after_write"), "request to GitHub for"),
+        (json!("refused"), "request to GitHub for"),
         (json!("no_token"), "gh auth login"),
-        (json!("killed"), "gh was ended by a signal"),
+        (json!("killed"), "gh was killed by a signal"),
         (
             json!({ "secondary_limit": { "retry_after_s": 60 } }),
             "rate limit",
@@ -160,7 +160,7 @@ fn without_gh_it_is_held_and_goes_on_when_gh_is_back() {
     stage.forge.issue_comment(number, "bob", "hello");
     stage.world.config("[github]\ngh = [\"no-such-gh\"]\n");
     let told = stage.read();
-    assert!(told.contains("a pull request could not be read"), "{told}");
+    assert!(told.contains("cannot read a pull request"), "{told}");
     assert!(
         stage.answer("c1").contains("install gh"),
         "{}",
@@ -183,7 +183,7 @@ fn what_the_user_keeps_for_himself_is_not_spent() {
     assert_eq!(stage.asked(), [] as [&str; 0]);
     let told = stage.answer("c1");
     assert!(
-        told.contains("GitHub's budget is used up but for the reserve: 47"),
+        told.contains("GitHub's rate limit is used up except for the reserve: 47"),
         "{told}"
     );
     assert!(told.contains("of 5000 left until 20"), "{told}");
@@ -218,7 +218,7 @@ fn one_that_is_gone_is_a_persons_business_after_three_looks() {
     assert!(
         stage
             .answer("c1")
-            .contains("its PR can't be read: GitHub has no `repos/ada/engine/pulls/1`")
+            .contains("its PR cannot be read: GitHub has no `repos/ada/engine/pulls/1`")
     );
     assert_eq!(stage.count("events WHERE event_type = 'escalated'"), 1);
 }

@@ -140,8 +140,8 @@ fn what_can_not_be_watched_is_refused_with_the_reason() {
     stage.forge.merge(1, "bob");
     stage.forge.close(2);
     let watch = |name: &str| stage.world.remand(&["watch", name]);
-    watch("ada/engine#1").fails(1, "ada/engine#1 can't be watched: it is merged already");
-    watch("ada/engine#2").fails(1, "it is closed already");
+    watch("ada/engine#1").fails(1, "cannot watch ada/engine#1: it is already merged");
+    watch("ada/engine#2").fails(1, "it is already closed");
     watch("ada/engine#3").fails(1, "its branch is in a fork");
     watch("ada/engine#4").fails(1, "its branch is in a fork");
     watch("ada/engine#5").fails(1, "its branch is the project's default branch");
@@ -162,9 +162,9 @@ fn a_worktree_that_is_not_fit_is_refused() {
             .world
             .remand(&[&["watch", "ada/engine#1"], more].concat())
     };
-    watch(&["--worktree", main]).fails(1, "is on main, the PR is of feature");
+    watch(&["--worktree", main]).fails(1, "is on main, but the branch of the PR is feature");
     let elsewhere = stage.world.repo("elsewhere");
-    watch(&["--worktree", elsewhere.to_str().unwrap()]).fails(1, "is no worktree of");
+    watch(&["--worktree", elsewhere.to_str().unwrap()]).fails(1, "is not a worktree of");
     stage.world.git(
         &stage.repo,
         &[
@@ -176,14 +176,14 @@ fn a_worktree_that_is_not_fit_is_refused() {
     stage.world.git(&stage.repo, &["switch", "-q", "feature"]);
     watch(&["--worktree", main])
         .fails(1, "is the project's main checkout")
-        .fails(1, "leave --worktree out");
+        .fails(1, "without --worktree, remand creates a worktree");
     stage.world.git(&stage.repo, &["switch", "-q", "main"]);
     let far = stage.folder("far");
     stage.world.git(
         &stage.repo,
         &["worktree", "add", "-q", far.to_str().unwrap(), "feature"],
     );
-    watch(&[]).fails(1, "is not in a folder where worktrees may be");
+    watch(&[]).fails(1, "is not in an allowed folder for worktrees");
     assert_eq!(stage.count("changes"), 0);
 }
 
@@ -197,7 +197,7 @@ fn a_branch_that_is_under_way_is_not_taken_twice() {
         .ok();
     let refused = stage.world.remand(&["watch", "ada/engine#1"]);
     refused
-        .fails(1, "its branch feature is c1")
+        .fails(1, "its branch feature already belongs to c1")
         .fails(1, "`remand cancel c1` closes it");
     stage.world.remand(&["cancel", "c1"]).ok();
     assert_eq!(

@@ -43,7 +43,7 @@ fn a_pull_request_that_is_reopened_while_another_change_has_its_branch_stays_clo
     stage.forge.reopen(1);
     stage.tick();
     assert_eq!(play.state(), "closed");
-    let told = "the PR was reopened, and c1 stays closed: its branch feature is that of c2";
+    let told = "the PR was reopened, but c1 stays closed: its branch feature belongs to c2";
     assert!(play.why().contains(told), "{}", play.why());
     let (number, other) = another(&stage);
     stage.tick();
@@ -222,26 +222,7 @@ fn what_a_paused_change_is_to_post_is_not_due() {
     world.remand(&["pause", "c1"]).ok();
     world.sqlite("UPDATE intents SET not_before = '2020-01-01T00:00:00.000Z'");
     let daemon = play.daemon();
-    let switches = || {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.pid()))
-            .unwrap()
-            .flatten();
-        let of = |path: std::path::PathBuf| -> u64 {
-            let status = std::fs::read_to_string(path.join("status")).unwrap_or_default();
-            let line = status
-                .lines()
-                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-            line.map_or(0, |count| count.trim().parse().unwrap())
-        };
-        tasks.map(|task| of(task.path())).sum::<u64>()
-    };
-    // Idle after three seconds without a change; it may have work before.
-    play.until("the daemon has nothing to do", || {
-        let before = switches();
-        std::thread::sleep(std::time::Duration::from_secs(3));
-        let after = switches();
-        after - before < 60
-    });
+    play.becomes_quiet(&daemon);
     assert!(daemon.stop().success());
 }
 

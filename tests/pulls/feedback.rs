@@ -37,12 +37,12 @@ fn a_rejected_pull_request_is_fixed_in_its_worktree_pushed_and_reviewed_again() 
         .replace(&head[..10], "HEAD")
         .replace(&before[..10], "BEFORE");
     insta::assert_snapshot!(events, @r"
-    state_changed: Add feature enters as awaiting_pr_feedback
+    state_changed: Add feature added in state awaiting_pr_feedback
     pr_adopted: ada/calc#1 adopted by watch
     work_created: code_review queued: Review Add feature
     state_changed: awaiting_pr_feedback → reviewing_pr (review_claimed)
     work_claimed: code_review w1 claimed
-    run_started: r1 of w1 begins
+    run_started: r1 of w1 started
     run_finished: r1 ended (agent)
     work_completed: code_review w1 completed
     work_rejected: changes requested: work.txt is not fixed
@@ -52,7 +52,7 @@ fn a_rejected_pull_request_is_fixed_in_its_worktree_pushed_and_reviewed_again() 
     state_changed: awaiting_pr_feedback → addressing_feedback (fix_created)
     fix_created: fix 1 of 2 created from 1 rejection
     work_claimed: review_fix w2 claimed
-    run_started: r2 of w2 begins
+    run_started: r2 of w2 started
     run_finished: r2 ended (agent)
     work_completed: review_fix w2 completed
     fix_pushed: fix 1 pushed: 1 file in 1 commit
@@ -61,7 +61,7 @@ fn a_rejected_pull_request_is_fixed_in_its_worktree_pushed_and_reviewed_again() 
     review_requeued: review of HEAD queued, fix 1/2
     state_changed: awaiting_pr_feedback → reviewing_pr (review_claimed)
     work_claimed: code_review w3 claimed
-    run_started: r3 of w3 begins
+    run_started: r3 of w3 started
     run_finished: r3 ended (agent)
     work_completed: code_review w3 completed
     work_approved: approved: it is fixed now
@@ -203,8 +203,8 @@ fn a_persons_review_is_one_fix_that_is_told_all_of_it() {
         // 2. the complete review
         "The rounding is wrong.\n\nIt is wrong in two places.",
         // 3. each comment with its location and its lines
-        "at: work.txt:1\nsay fixed here\n\nIt stands under these lines of the diff:\n@@ -1,1 +1,1 @@\n the line",
-        "at: work.txt:1\nand say it twice\n\nIt stands under these lines of the diff:\n@@ -1,1 +1,1 @@\n the line",
+        "at: work.txt:1\nsay fixed here\n\nThe comment refers to these lines of the diff:\n@@ -1,1 +1,1 @@\n the line",
+        "at: work.txt:1\nand say it twice\n\nThe comment refers to these lines of the diff:\n@@ -1,1 +1,1 @@\n the line",
     ] {
         is_fenced(&prompt, part);
     }
@@ -373,7 +373,7 @@ fn a_fix_whose_own_worktree_is_gone_fails_and_makes_none() {
         .sqlite("SELECT failure_reason FROM work_items WHERE source = 'review_fix'");
     assert_eq!(
         failed,
-        format!("the worktree {} is gone", play.worktree.display())
+        format!("the worktree {} no longer exists", play.worktree.display())
     );
     assert_eq!(
         play.world

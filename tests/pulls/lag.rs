@@ -174,7 +174,7 @@ fn a_review_that_is_read_with_the_push_that_made_it_stale_makes_no_fix() {
     stage.tick();
     stage.is_ready(0);
     let stale = format!(
-        "it is about {}, and the head is {} now; bob is asked to look again",
+        "it is about {}, but the head is now {}; bob is asked to review again",
         &old[..10],
         &new[..10]
     );

@@ -100,7 +100,7 @@ fn a_review_without_words_waits_for_its_comments_but_not_for_ever() {
     assert!(
         stage
             .passed_over()
-            .contains("it requests changes and does not say which"),
+            .contains("it requests changes but does not say which"),
         "{}",
         stage.passed_over()
     );
@@ -133,7 +133,7 @@ fn a_verdict_in_a_comment_from_before_the_head_is_asked_about_once() {
     stage.is_ready(0);
     let head = stage.remote_head("feature");
     let told = stage.passed_over();
-    let before = format!("it was said before {} came", &head[..10]);
+    let before = format!("it was written before {} was pushed", &head[..10]);
     assert_eq!(told.matches(&before).count(), 4, "{told}");
     // The author of a pull request cannot be asked to review it.
     assert_eq!(
@@ -152,7 +152,7 @@ fn a_verdict_in_a_comment_from_before_the_head_is_asked_about_once() {
     let told = stage.passed_over();
     assert!(
         told.contains(&format!(
-            "it was said before {} came; bob is asked to look again",
+            "it was written before {} was pushed; bob is asked to review again",
             &head[..10]
         )),
         "{told}"

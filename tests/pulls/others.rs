@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use crate::support::Output;
 use crate::support::play::{NEVER_SATISFIED, Script};
 use crate::support::pull_play::{PullPlay, REPO};
 
@@ -32,11 +33,15 @@ impl<'a> Second<'a> {
 
     #[track_caller]
     fn remand(&self, args: &[&str]) -> String {
+        self.output(args).ok().stdout
+    }
+
+    fn output(&self, args: &[&str]) -> Output {
         let all: Vec<&str> = ["--db", self.db.to_str().unwrap()]
             .into_iter()
             .chain(args.iter().copied())
             .collect();
-        self.stage.play.world.remand(&all).ok().stdout
+        self.stage.play.world.remand(&all)
     }
 
     fn open(&self) -> rusqlite::Connection {
@@ -119,8 +124,8 @@ fn two_remands_on_one_pull_request_do_not_take_each_other_for_people() {
     assert_eq!(play.state(), "escalated");
     for told in [
         play.why(),
-        play.world.remand(&["show", "c1"]).ok().stdout,
-        second.remand(&["show", "c1"]),
+        play.world.remand(&["show", "c1"]).held().stdout,
+        second.output(&["show", "c1"]).held().stdout,
     ] {
         assert!(told.contains("by another remand"), "{told}");
     }

@@ -469,7 +469,7 @@ fn a_budget_that_ends_between_two_runs_leaves_the_rest_to_a_person() {
         .play
         .is_escalated("2 comments were not given to an agent");
     assert!(
-        stage.play.why().contains("agents' time"),
+        stage.play.why().contains("of agent time"),
         "{}",
         stage.play.why()
     );

@@ -112,7 +112,7 @@ says changes_requested "not fixed" "$(finding work.txt 99 'far below')"; fi
     let said = bodies(&own.forge.issue_comments(1), "carol");
     let rejecting = said
         .iter()
-        .filter(|body| body.contains("changes requested, in an agent"))
+        .filter(|body| body.contains("and requests changes."))
         .count();
     assert_eq!(rejecting, 1, "{said:#?}");
     assert!(
@@ -216,7 +216,7 @@ fn each_comment_of_a_person_is_answered_once() {
         said,
         [
             format!("Addressed in {sha}: renamed it"),
-            format!("Left as it is in {sha}: @\u{200b}/etc/passwd says so")
+            format!("Not changed in {sha}: @\u{200b}/etc/passwd says so")
         ],
         "as text: no file is read for it"
     );
@@ -266,7 +266,7 @@ printf '```json\n{"answers": [{"id": "j1.1", "answer": "fixed", "reason": "short
         said,
         [
             format!(
-                "Not fixed in {sha}: agents take their orders from this file, so an agent may not change it; a person has to."
+                "Not fixed in {sha}: this file has instructions for agents, so only a person may change it."
             ),
             format!("Addressed in {sha}: renamed it")
         ]
@@ -480,7 +480,7 @@ says changes_requested "there is a token in work.txt: ghp_7fK2mQ9xLw3Zr8Tb5Vn1Yc
     assert!(
         stage
             .passed_over()
-            .contains("review:v1 was not posted: there is a secret in it"),
+            .contains("review:v1 was not posted: it contains a secret"),
         "{}",
         stage.passed_over()
     );
@@ -517,7 +517,7 @@ fn a_secret_that_the_words_of_a_post_would_hide_is_not_posted() {
         "the token is on the forge: {said}"
     );
     assert!(
-        stage.passed_over().contains("there is a secret in it"),
+        stage.passed_over().contains("it contains a secret"),
         "{}",
         stage.passed_over()
     );

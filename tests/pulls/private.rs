@@ -48,10 +48,7 @@ fn an_escalation_puts_no_path_and_no_name_of_a_file_on_the_pull_request() {
     let stage = PullPlay::new(&rejecting());
     std::fs::write(stage.play.worktree.join("salary-list-acme.txt"), "").unwrap();
     stage.tick();
-    told_here_only(
-        &stage,
-        "has changes that are not committed: salary-list-acme.txt",
-    );
+    told_here_only(&stage, "has uncommitted changes: salary-list-acme.txt");
 
     let fixer = "cat >/dev/null\necho 'cannot open /home/ada/plans/acme.txt' >&2\nexit 3\n";
     let stage = PullPlay::new(&Script {

@@ -38,20 +38,20 @@ fn troubles() -> Vec<(Value, &'static str)> {
             "rate limit is used up until",
         ),
         (json!("html502"), "HTTP 502"),
-        (json!("half"), "cannot be read"),
-        (json!("empty"), "cannot be read"),
-        (json!("not_json"), "cannot be read"),
+        (json!("half"), "unexpected response"),
+        (json!("empty"), "unexpected response"),
+        (json!("not_json"), "unexpected response"),
         (
             json!({ "status": { "status": 200, "body": "[{\"id\": \"seven\", \"user\": 3}]" } }),
-            "cannot be read",
+            "unexpected response",
         ),
         (
             json!({ "status": { "status": 200, "body": "null" } }),
-            "cannot be read",
+            "unexpected response",
         ),
-        (json!("cut_after_write"), "could not be asked"),
-        (json!("refused"), "could not be asked"),
-        (json!("killed"), "gh was ended by a signal"),
+        (json!("cut_after_write"), "request to GitHub for"),
+        (json!("refused"), "request to GitHub for"),
+        (json!("killed"), "gh was killed by a signal"),
         (
             json!({ "exit": { "code": 2, "stderr": "cancelled" } }),
             "gh was cancelled",
@@ -195,7 +195,7 @@ fn the_users_part_of_the_budget_is_left_alone() {
     let stage = PullPlay::new(&rejecting());
     stage.forge.set_rate(450, 1200);
     stage.tick();
-    stage.play.is_held("used up but for the reserve");
+    stage.play.is_held("used up except for the reserve");
     stage.forge.set_rate(4500, 1200);
     stage.tick();
     stage.is_ready(1);
@@ -215,7 +215,7 @@ fn a_renamed_repository_loses_nothing() {
         stage.forge.writes()
     );
     assert!(
-        stage.play.why().contains("another name now"),
+        stage.play.why().contains("the repository was renamed"),
         "{}",
         stage.play.why()
     );
@@ -252,7 +252,7 @@ fn a_pull_request_that_is_gone_is_a_persons_matter() {
     stage.tick();
     assert_eq!(play.state(), "escalated", "{:#?}", play.events());
     assert!(
-        play.answer().contains("its PR can't be read"),
+        play.answer().contains("its PR cannot be read"),
         "{}",
         play.answer()
     );
@@ -276,7 +276,7 @@ fn a_pull_request_that_is_back_goes_on_where_it_was() {
         for _ in 0..3 {
             stage.tick();
         }
-        stage.play.is_escalated("its PR can't be read");
+        stage.play.is_escalated("its PR cannot be read");
         stage.forge.clear_faults();
     };
     // With its review queued, and automatically.

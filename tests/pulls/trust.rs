@@ -38,7 +38,7 @@ fn whoever_may_not_write_starts_no_agent() {
             "permission on the repository is read",
         ),
         // A name does not make a bot, and no user can have this one, whatever the permission.
-        ("sly[bot]", "write", "no user can have such a name"),
+        ("sly[bot]", "write", "is not a valid user name"),
     ];
     for (login, permission, _) in rows {
         forge.add_user(login, permission);
@@ -70,7 +70,7 @@ fn whoever_may_not_write_starts_no_agent() {
     for (login, _, reason) in rows {
         assert!(why(login).contains(reason), "{login}: {}", why(login));
     }
-    assert_eq!(why("ghost"), "its author's account is gone");
+    assert_eq!(why("ghost"), "its author's account no longer exists");
     assert_eq!(why("helpful[bot]"), format!("the bot {app} is not listed"));
     let told = stage.passed_over();
     assert_eq!(
@@ -265,7 +265,7 @@ fn an_edit_after_acceptance_reaches_no_agent() {
     assert_eq!(
         stage
             .passed_over()
-            .matches("was edited after it was taken in")
+            .matches("was edited after it was read")
             .count(),
         3,
         "{}",

@@ -29,7 +29,7 @@ fn case(does: impl Into<String>, reason: &'static str, kept: &'static str) -> Ca
 fn cases() -> Vec<Case> {
     let commits = "git add -A && git commit --quiet -m 'By the agent'";
     let token = format!("gh{}_{}", "p", "0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R");
-    let orders = "it changes what agents take orders from";
+    let orders = "it changes files with instructions for agents";
     vec![
         case(
             "mkdir -p .github/workflows; echo on >.github/workflows/x.yml",
@@ -38,12 +38,12 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "mkdir -p .GitHub/Workflows; echo on >.GitHub/Workflows/y.yml",
-            "y.yml may not be changed by an agent",
+            "y.yml must not be changed by an agent",
             ".GitHub/Workflows/y.yml",
         ),
         case(
             "echo '* @mallory' >CODEOWNERS",
-            "CODEOWNERS may not be changed by an agent",
+            "CODEOWNERS must not be changed by an agent",
             "CODEOWNERS",
         ),
         case(
@@ -58,54 +58,54 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "ln -s ../../../elsewhere out",
-            "out is a symlink that leads out of the repository",
+            "out is a symlink that points out of the repository",
             "out",
         ),
         case(
             "ln -s /etc/passwd abs",
-            "abs is a symlink that leads out of the repository",
+            "abs is a symlink that points out of the repository",
             "abs",
         ),
         case(
             "ln -s .git/config inside",
-            "inside is a symlink that leads out of the repository or into .git",
+            "inside is a symlink that points out of the repository or into .git",
             "inside",
         ),
         case(
             "head -c 70000 /dev/zero | tr '\\0' x >big",
-            "big has 70000 bytes, and 65536 are allowed",
+            "big has 70000 bytes; at most 65536 are allowed",
             "big",
         ),
         case(
             "for i in 1 2 3 4 5 6; do echo $i >many$i; done",
-            "files are changed, and 5 are allowed",
+            "files are changed; at most 5 are allowed",
             "many6",
         ),
         case(
             format!("echo 'key = {token}' >settings.ini"),
-            "settings.ini has what looks like a GitHub token in line 1",
+            "settings.ini contains what looks like a GitHub token in line 1",
             "settings.ini",
         ),
         case(
             format!(
                 "echo 'key = {token}' >settings.ini; {commits}; git rm --quiet settings.ini; {commits}"
             ),
-            "in an earlier commit that would be pushed along",
+            "in an earlier commit that would be pushed too",
             "work.txt",
         ),
         case(
             format!("echo {CANARY} >note.txt"),
-            "note.txt has what looks like a secret of remand's own in line 1",
+            "note.txt contains what looks like one of remand's own secrets in line 1",
             "note.txt",
         ),
         case(
             format!("echo {CODED} >note.txt"),
-            "note.txt has what looks like a secret of remand's own in line 1",
+            "note.txt contains what looks like one of remand's own secrets in line 1",
             "note.txt",
         ),
         case(
             format!("echo x >x.txt; git add -A; git commit --quiet -m 'see {CANARY}'"),
-            "has what looks like a secret of remand's own in it; reword it",
+            "contains what looks like one of remand's own secrets; reword it",
             "x.txt",
         ),
         case(
@@ -202,7 +202,7 @@ fn a_pull_request_from_the_default_branch_is_not_taken_over() {
         .remand(&["watch", &format!("{REPO}#{number}")])
         .fails(1, "its branch is the project's default branch");
     assert!(
-        said.stderr.contains("open the PR from a branch of its own"),
+        said.stderr.contains("open the PR from a separate branch"),
         "{}",
         said.stderr
     );
@@ -234,7 +234,7 @@ fn an_agent_that_pushes_by_itself_what_it_must_not_is_found_out() {
     stage.tick();
     let theirs = stage.remote_head("feature");
     assert_ne!(theirs, before);
-    stage.is_escalated(&format!("{} is on the remote already", &theirs[..10]));
+    stage.is_escalated(&format!("{} is already on the remote", &theirs[..10]));
     assert!(
         stage.play.answer().contains(".github/workflows/x.yml"),
         "{}",
@@ -266,25 +266,25 @@ fn a_fix_that_is_too_large_is_handed_over_before_it_is_copied() {
         (
             FEW,
             many.to_owned(),
-            "9 files are changed, and 5 are allowed",
+            "9 files are changed; at most 5 are allowed",
             "many8",
         ),
         (
             FEW,
             format!("{many}; {commits}"),
-            "9 files are changed, and 5 are allowed",
+            "9 files are changed; at most 5 are allowed",
             "many8",
         ),
         (
             LITTLE,
             "head -c 300000 /dev/zero >big".to_owned(),
-            "bytes in all, and 102400 are allowed",
+            "bytes in total; at most 102400 are allowed",
             "big",
         ),
         (
             LITTLE,
             format!("head -c 300000 /dev/zero >big; {commits}"),
-            "bytes in all, and 102400 are allowed",
+            "bytes in total; at most 102400 are allowed",
             "big",
         ),
         (
@@ -292,7 +292,7 @@ fn a_fix_that_is_too_large_is_handed_over_before_it_is_copied() {
             format!(
                 "head -c 300000 /dev/urandom >big; {commits}; git rm -q big; git commit -q -m Smaller"
             ),
-            "bytes in all, and 102400 are allowed",
+            "bytes in total; at most 102400 are allowed",
             "work.txt",
         ),
     ];

@@ -24,7 +24,7 @@ fn planted(setting: &str) -> Remotes {
     stage
 }
 
-const ASKS: &str = "settings of git that decide a push changed while an agent ran";
+const ASKS: &str = "git settings that affect pushes changed while an agent was running";
 
 #[test]
 fn nothing_is_pushed_with_a_helper_that_an_agent_added_until_a_person_accepts_it() {
@@ -114,7 +114,7 @@ fn a_person_is_asked_at_one_change_for_all() {
         .play
         .world
         .sqlite("SELECT hold_reason FROM changes WHERE change_id = 'c2'");
-    assert!(reason.contains("a person is asked at c1"), "{reason}");
+    assert!(reason.contains("see c1 for the decision"), "{reason}");
     stage
         .play
         .world

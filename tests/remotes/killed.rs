@@ -49,7 +49,7 @@ fn is_held_and_goes_on(line: &str, part: &str) {
 fn a_killed_look_at_the_url_is_no_wrong_transport() {
     is_held_and_goes_on(
         r#"case "$*" in *--get-url*) kill -9 $$;; esac"#,
-        "was ended by a signal",
+        "was killed by a signal",
     );
 }
 
@@ -57,7 +57,7 @@ fn a_killed_look_at_the_url_is_no_wrong_transport() {
 fn a_killed_look_at_the_remote_is_waited_for() {
     is_held_and_goes_on(
         r#"case "$*" in *--get-url*) ;; *ls-remote*) exit 137;; esac"#,
-        "was ended by a signal",
+        "was killed by a signal",
     );
 }
 
@@ -66,7 +66,7 @@ fn a_killed_git_below_a_fetch_is_waited_for() {
     let killed =
         "error: index-pack died of signal 9\\nfatal: fetch-pack: invalid index-pack output";
     let line = format!(r#"case "$*" in *" fetch "*) printf '{killed}\n' >&2; exit 128;; esac"#);
-    is_held_and_goes_on(&line, "was ended by a signal");
+    is_held_and_goes_on(&line, "was killed by a signal");
 }
 
 /// Eight slots create eight worktrees: one at a time, since a git that reads while another creates

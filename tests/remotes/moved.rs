@@ -65,7 +65,8 @@ fn a_fix_that_does_not_go_together_with_what_a_person_pushed_meanwhile_is_kept_a
     let before = stage.remote_head("feature");
     stage.tick();
     let theirs = stage.remote_head("feature");
-    stage.is_escalated("do not go together in work.txt");
+    stage
+        .is_escalated("was pushed while the fix was in progress and conflicts with it in work.txt");
     assert_eq!(
         stage.moves("feature"),
         std::slice::from_ref(&theirs),
@@ -92,7 +93,7 @@ fn a_branch_that_is_rewritten_during_the_fix_is_for_a_person() {
     let stage = during("git commit --quiet --amend -m Again; git push --quiet --force");
     let before = stage.remote_head("feature");
     stage.tick();
-    stage.is_escalated("was rewritten on the remote while the fix was made");
+    stage.is_escalated("was rewritten on the remote while the fix was in progress");
     assert_eq!(stage.moves("feature").len(), 1);
     assert_eq!(stage.kept("work.txt"), "work\nfixed");
     stage.play.worktree_is_at(&before);
@@ -102,7 +103,7 @@ fn a_branch_that_is_rewritten_during_the_fix_is_for_a_person() {
 fn a_branch_that_is_deleted_during_the_fix_is_not_made_again() {
     let stage = during("git push --quiet origin :feature");
     stage.tick();
-    stage.is_escalated("the branch feature is gone from the remote");
+    stage.is_escalated("the branch feature no longer exists on the remote");
     assert_eq!(stage.remote_head("feature"), "");
 }
 

@@ -99,7 +99,7 @@ fn a_worktree_is_made_and_set_up_before_the_first_agent_and_again_when_a_lock_fi
     let made = "SELECT group_concat(summary || ' ' || (metadata ->> '$.restored'), '; ') FROM events WHERE event_type = 'worktree_made'";
     assert_eq!(
         events(made),
-        format!("made the worktree {path} 0; restored the worktree {path} 1")
+        format!("created the worktree {path} 0; restored the worktree {path} 1")
     );
     let set_up = "SELECT count(*) FROM events WHERE event_type = 'setup_run' AND metadata ->> '$.place' = 'worktree'
                   AND metadata ->> '$.result' = 'done' AND metadata ->> '$.elapsed_ms' >= 0";
@@ -150,7 +150,7 @@ fn a_set_up_that_fails_holds_the_change_until_it_works() {
     stage.tick();
     stage
         .play
-        .is_held("the set-up `prepare` failed (status 3): no such registry");
+        .is_held("the setup `prepare` failed (status 3): no such registry");
     assert_eq!(stage.play.count("runs"), 0, "nobody ran");
     stage
         .play
@@ -167,7 +167,7 @@ fn a_set_up_that_fails_holds_the_change_until_it_works() {
         "test ! -e left.txt || exit 4\necho 1 >half.txt\necho '}' >>work.txt\nexit 5\n",
     );
     stage.tick();
-    stage.play.is_held("the set-up `prepare` failed (status 5)");
+    stage.play.is_held("the setup `prepare` failed (status 5)");
     stage.play.world.script("prepare", PREPARE);
     stage.tick();
     stage.is_ready();
@@ -327,11 +327,11 @@ fn a_link_or_a_file_in_the_place_of_a_worktree_is_not_used() {
         .remand(&["refine", "c1", "--text", "once more"])
         .ok();
     stage.tick();
-    stage.is_escalated("a symlink stands in its place");
+    stage.is_escalated("a symlink is in its place");
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "a file\n").unwrap();
     stage.retry();
-    stage.is_escalated("a file stands in its place");
+    stage.is_escalated("a file is in its place");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "a file\n");
     assert_eq!(
         std::fs::read_to_string(aside.join("work.txt")).unwrap(),
@@ -355,7 +355,7 @@ fn a_worktree_of_the_user_s_own_is_never_made_again() {
     stage.play.world.script("prepare", PREPARE);
     remove(&stage.play.worktree);
     stage.tick();
-    stage.is_escalated("is gone");
+    stage.is_escalated("no longer exists");
     assert!(!stage.play.worktree.exists());
     stage.play.do_what_it_says();
     stage.retry();
@@ -576,7 +576,7 @@ fn an_agent_that_switches_to_a_branch_is_put_back() {
     assert!(kept.contains("mine"), "{kept}");
     let answer = stage.play.answer();
     assert!(
-        answer.contains("and its work, which is kept on refs/remand/wip/r2"),
+        answer.contains("and its work (refs/remand/wip/r2)"),
         "{answer}"
     );
 }
@@ -636,8 +636,8 @@ fn an_agent_that_moves_another_branch_is_reported_and_undone() {
         assert_eq!(kept, "stray", "{end}");
         let told = outside(&stage);
         assert!(told.contains("the branch other was moved"), "{told}");
-        assert!(told.contains("and put back"), "{told}");
-        assert_eq!(told.contains("after r2 was undone"), !is_good, "{told}");
+        assert!(told.contains("and restored"), "{told}");
+        assert_eq!(told.contains("after r2 was reverted"), !is_good, "{told}");
     }
 }
 
@@ -693,7 +693,7 @@ fn a_branch_behind_a_lock_that_an_agent_left_does_not_keep_its_run_from_ending()
     stage.is_ready();
     let told = outside(&stage);
     assert!(
-        told.contains("the branch other was moved") && !told.contains("put back"),
+        told.contains("the branch other was moved") && !told.contains("restored"),
         "{told}"
     );
 }

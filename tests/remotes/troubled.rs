@@ -91,7 +91,7 @@ fn a_remote_whose_branch_is_locked_holds_the_change_which_then_goes_on_by_itself
     let lock = stage.remote.join("refs/heads/feature.lock");
     std::fs::write(&lock, "").unwrap();
     stage.tick();
-    stage.play.is_held("cannot take the push now");
+    stage.play.is_held("cannot accept the push now");
     assert!(
         stage.play.why().contains("feature.lock"),
         "{}",
@@ -123,7 +123,7 @@ fn a_remote_that_does_not_let_us_in_holds_the_change_which_then_goes_on_by_itsel
     let denied = "echo 'git@forge.test: Permission denied (publickey).' >&2\nexit 255\n";
     stage.play.world.script("ssh", denied);
     stage.tick();
-    stage.play.is_held("does not let us in");
+    stage.play.is_held("remote.git denied");
     assert!(
         stage.play.why().contains("Permission denied"),
         "{}",
@@ -139,7 +139,7 @@ fn a_remote_that_does_not_let_us_in_holds_the_change_which_then_goes_on_by_itsel
 #[test]
 fn a_repository_that_is_gone_is_for_a_person_and_retry_pushes_the_same_commit() {
     let stage = led_to("WORLD/nowhere.git");
-    stage.is_escalated("there is no repository at");
+    stage.is_escalated("no repository at");
     let ours = committed(&stage);
     led_back(&stage);
     stage.retry();

@@ -37,7 +37,7 @@ fn short(sha: &str) -> &str {
 fn is_off(stage: &Remotes, who: &str) {
     let ours = stage.moves("feature")[0].clone();
     stage.is_escalated(&format!(
-        "{who} took our fix {} back with {}",
+        "{who} reverted fix {} with {}",
         short(&ours),
         short(&stage.remote_head("feature"))
     ));
@@ -45,7 +45,7 @@ fn is_off(stage: &Remotes, who: &str) {
     assert_eq!(stage.escalations(), 1);
     stage.person("echo more >more.txt; git add -A; git commit --quiet -m More; git push --quiet");
     stage.tick();
-    stage.is_escalated("a person took a fix of PR #1 back");
+    stage.is_escalated("a fix of PR #1 was reverted");
     assert_eq!(stage.runs(), 1, "{:#?}", stage.play.events());
 }
 
@@ -68,7 +68,7 @@ fn a_fix_that_is_reverted_is_not_made_again_until_a_person_asks_for_it() {
 fn a_fix_that_is_taken_off_the_branch_is_not_made_again_until_a_person_asks_for_it() {
     let stage = taken_back("git push --quiet --force origin HEAD~1:feature");
     let ours = stage.moves("feature")[0].clone();
-    stage.is_escalated(&format!("somebody took our fix {} back", short(&ours)));
+    stage.is_escalated(&format!("someone reverted fix {}", short(&ours)));
     assert!(!auto_fix(&stage));
     assert_eq!(stage.escalations(), 1);
     assert_eq!(stage.runs(), 1);
@@ -119,7 +119,7 @@ fn a_tree_that_is_put_back_by_hand_turns_fixes_off_and_a_request_on_the_pull_req
 #[test]
 fn a_person_who_retries_after_a_revert_gets_the_review_of_it() {
     let stage = taken_back("git revert --no-edit HEAD >/dev/null; git push --quiet");
-    stage.is_escalated("took our fix");
+    stage.is_escalated("reverted fix");
     stage.retry();
     stage.is_ready();
     assert_eq!(stage.runs(), 2);
@@ -144,7 +144,7 @@ fn a_revert_during_the_next_fix_keeps_it_from_being_pushed() {
         .play
         .fixer(&format!("{revert}echo more >other.txt\n{FIXES}"));
     stage.tick();
-    stage.is_escalated("Ada took our fix");
+    stage.is_escalated("Ada reverted fix");
     assert!(!auto_fix(&stage));
     assert_eq!(stage.moves("feature").len(), 2, "ours, and the revert");
     assert_eq!(stage.kept("other.txt"), "more");
@@ -170,7 +170,7 @@ fn the_last_of_two_fixes_is_taken_off_the_branch() {
     stage.tick();
     let ours = stage.moves("feature")[1].clone();
     stage.is_escalated(&format!(
-        "somebody took our fix {} back with {}",
+        "someone reverted fix {} with {}",
         short(&ours),
         short(&stage.remote_head("feature"))
     ));

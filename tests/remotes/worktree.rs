@@ -118,7 +118,7 @@ fn changes_that_are_not_committed_are_not_run_over() {
     );
     std::fs::write(stage.play.worktree.join("work.txt"), "half done\n").unwrap();
     stage.tick();
-    stage.is_escalated("has changes that are not committed: work.txt");
+    stage.is_escalated("has uncommitted changes: work.txt");
     assert_eq!(
         std::fs::read_to_string(stage.play.worktree.join("work.txt")).unwrap(),
         "half done\n"

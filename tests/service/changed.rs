@@ -134,7 +134,7 @@ fn an_invalid_file_keeps_the_old_settings_holds_pushes_and_is_seen_everywhere() 
             "{args:?}: {all}"
         );
     }
-    let why = play.world.json(&["why", "c1"]);
+    let why = play.world.held_json(&["why", "c1"]);
     assert_eq!(
         (why["because"].as_str(), why["commands"][0].as_str()),
         (Some("held"), Some("remand config check"))
@@ -199,7 +199,10 @@ fn what_drops_a_safeguard_needs_a_reload() {
         doctor.contains("not in force") && doctor.contains("`remand reload`"),
         "{doctor}"
     );
-    assert_eq!(world.json(&["why", "c1"])["commands"][0], "remand reload");
+    assert_eq!(
+        world.held_json(&["why", "c1"])["commands"][0],
+        "remand reload"
+    );
     let beside = world.remand(&["tick"]).ok();
     assert_eq!(stage.pushes(), pushes, "{beside:?}");
 

@@ -68,7 +68,7 @@ fn a_project_that_can_not_be_written_is_held_before_an_agent_is_paid() {
     for mount in [&["--ro-bind", src, src][..], &["--tmpfs", src]] {
         run(&mut confined(&play, mount, &["tick"])).ok();
         assert_eq!(play.count("runs"), 0, "{mount:?}: {:#?}", play.events());
-        play.is_held("the daemon can't write to");
+        play.is_held("the daemon cannot write to");
         assert!(
             play.answer()
                 .contains(play.repo.join(".git").to_str().unwrap()),

@@ -214,7 +214,7 @@ fn what_waited_for_an_agent_goes_on_with_the_settings_that_have_one() {
     assert_eq!(
         play.world
             .sqlite("SELECT summary FROM events WHERE event_type = 'resumed' AND change_id = 'c1'"),
-        "going on: the settings were read again"
+        "resumed: the settings were read again"
     );
     assert_eq!(
         play.world.sqlite(&format!(

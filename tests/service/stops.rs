@@ -113,7 +113,7 @@ fn while_everything_is_stopped_nothing_starts_and_everybody_is_told() {
     );
     assert_eq!(
         world.sqlite("SELECT target_type, target_id, actor_id, summary FROM events WHERE event_type = 'instructed'"),
-        "blackboard|everything|ada|ada says stop everything: the disk is changed"
+        "blackboard|everything|ada|ada requested a stop of everything: the disk is changed"
     );
     play.check();
 

@@ -31,8 +31,6 @@ pub(crate) struct Output {
     pub(crate) status: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// It reports on one change: 5 says that this is held or needs a person.
-    is_report: bool,
 }
 
 impl World {
@@ -108,12 +106,25 @@ impl World {
     }
 
     /// Runs remand, which must succeed, and parses its JSON.
+    #[track_caller]
     pub(crate) fn json(&self, args: &[&str]) -> serde_json::Value {
         let mut all = args.to_vec();
         all.push("--json");
-        let output = self.remand(&all).ok();
-        serde_json::from_str(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", output.stdout))
+        self.remand(&all).ok().json()
+    }
+
+    /// Like [`Self::json`], for a report on a change that is held or needs a person.
+    #[track_caller]
+    pub(crate) fn held_json(&self, args: &[&str]) -> serde_json::Value {
+        let mut all = args.to_vec();
+        all.push("--json");
+        self.remand(&all).held().json()
+    }
+
+    /// Returns the answer of `why`, whether the change is held or not.
+    #[track_caller]
+    pub(crate) fn why(&self, id: &str) -> serde_json::Value {
+        self.remand(&["why", id, "--json"]).report().json()
     }
 
     /// Writes the config file.
@@ -177,7 +188,7 @@ impl World {
             .arg(self.db())
             .arg(sql);
         match command.output() {
-            Ok(output) => told(&command, &output).ok().stdout.trim_end().to_owned(),
+            Ok(output) => told(&output).ok().stdout.trim_end().to_owned(),
             Err(_) => self.rusqlite(sql),
         }
     }
@@ -232,14 +243,38 @@ impl Output {
     /// Asserts that it succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
+        self.ends_with(&[0])
+    }
+
+    /// Asserts that it reported on a change that is held or needs a person.
+    #[track_caller]
+    pub(crate) fn held(self) -> Self {
+        self.ends_with(&[5])
+    }
+
+    /// Asserts that it reported on a change, whether that is held or not.
+    #[track_caller]
+    pub(crate) fn report(self) -> Self {
+        self.ends_with(&[0, 5])
+    }
+
+    #[track_caller]
+    fn ends_with(self, statuses: &[i32]) -> Self {
         assert!(
-            self.status == 0 || self.status == 5 && self.is_report,
+            statuses.contains(&self.status),
             "status {}\nstdout: {}\nstderr: {}",
             self.status,
             self.stdout,
             self.stderr
         );
         self
+    }
+
+    /// Parses its output.
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
     }
 
     /// Its text without line breaks, which depend on the width.
@@ -302,7 +337,7 @@ pub(crate) fn tool(path: &str) -> Option<PathBuf> {
 
 pub(crate) fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap();
-    told(command, &output)
+    told(&output)
 }
 
 /// Runs a command with this stdin.
@@ -318,13 +353,11 @@ pub(crate) fn feed(mut command: Command, stdin: &str) -> Output {
         .unwrap()
         .write_all(stdin.as_bytes())
         .unwrap();
-    told(&command, &child.wait_with_output().unwrap())
+    told(&child.wait_with_output().unwrap())
 }
 
-fn told(command: &Command, output: &std::process::Output) -> Output {
-    let reports = ["why", "status", "show"].map(OsStr::new);
+fn told(output: &std::process::Output) -> Output {
     Output {
-        is_report: command.get_args().any(|arg| reports.contains(&arg)),
         status: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout.clone()).unwrap(),
         stderr: String::from_utf8(output.stderr.clone()).unwrap(),

@@ -148,8 +148,8 @@ impl Play {
 
     /// The answer of `why` without its line breaks, and the events below it.
     pub(crate) fn why(&self) -> String {
-        let mut all = self.world.remand(&["why", "c1"]).ok().words();
-        let json = self.world.json(&["why", "c1"]);
+        let mut all = self.world.remand(&["why", "c1"]).report().words();
+        let json = self.world.why("c1");
         for event in json["events"].as_array().unwrap() {
             all.push('\n');
             all.push_str(event["summary"].as_str().unwrap());
@@ -223,6 +223,15 @@ impl Play {
             );
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Waits until a daemon only keeps its own schedule: at most twenty wake-ups a second.
+    pub(crate) fn becomes_quiet(&self, daemon: &Daemon) {
+        self.until("the daemon has nothing to do", || {
+            let before = daemon.wake_ups();
+            std::thread::sleep(Duration::from_secs(2));
+            daemon.wake_ups() - before < 40
+        });
     }
 
     /// Returns the prompt of a run.
@@ -347,10 +356,7 @@ impl Play {
 
     /// Returns the sentence of `why`.
     pub(crate) fn answer(&self) -> String {
-        self.world.json(&["why", "c1"])["answer"]
-            .as_str()
-            .unwrap()
-            .to_owned()
+        self.world.why("c1")["answer"].as_str().unwrap().to_owned()
     }
 
     /// Runs the git commands that `why` names.
@@ -532,6 +538,22 @@ pub(crate) struct Daemon {
 impl Daemon {
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Returns how often its threads have waited for something.
+    fn wake_ups(&self) -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        let of_thread = |path: PathBuf| -> u64 {
+            let status = std::fs::read_to_string(path.join("status")).unwrap_or_default();
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            line.map_or(0, |count| count.trim().parse().unwrap())
+        };
+        tasks
+            .flatten()
+            .map(|task| of_thread(task.path()))
+            .sum::<u64>()
     }
 
     /// Sends SIGTERM, and waits for the end.

@@ -246,7 +246,7 @@ fn what_can_not_be_done_says_why() {
     )
     .unwrap();
     site.remand(&["backup", "copy.db", "--db", "text.db"])
-        .fails(1, "it is not a SQLite database");
+        .fails(1, "not a SQLite database");
     assert_eq!(beside(root, "copy.db"), [""; 0]);
     // Another backup is in progress.
     let part = fs::File::create(root.join(PART)).unwrap();
@@ -265,7 +265,7 @@ fn a_disk_without_room_leaves_nothing_behind() {
     let mut command = site.world.command("sh");
     let line = "trap '' XFSZ; ulimit -f 100; exec \"$0\" backup copy.db";
     let said = crate::support::run(command.args(["-c", line, env!("CARGO_BIN_EXE_remand")]));
-    said.fails(1, ".copy.db.remand-backup.part: it can't be written");
+    said.fails(1, ".copy.db.remand-backup.part: cannot be written");
     assert_eq!(beside(site.world.root(), "copy.db"), [""; 0]);
     site.remand(&["check"]).ok();
 }

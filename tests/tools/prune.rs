@@ -291,7 +291,7 @@ fn what_was_said_by_hand_goes_too_and_what_was_not_heard_yet_stays() {
     age(&play.world, "'c1'");
     let said = prune(&play, &[]).ok().stdout;
     assert!(
-        said.contains("c1  stays: a rejection of it was not looked at yet"),
+        said.contains("c1  stays: it has an unprocessed rejection"),
         "{said}"
     );
     play.tick().ok();
@@ -299,7 +299,7 @@ fn what_was_said_by_hand_goes_too_and_what_was_not_heard_yet_stays() {
         prune(&play, &[])
             .ok()
             .stdout
-            .contains("c1  stays: something was still said of it at 20")
+            .contains("c1  stays: its latest event is from 20")
     );
     age(&play.world, "'c1'");
     prune(&play, &[]).ok();
@@ -356,7 +356,7 @@ fn a_pull_request_that_had_its_turn_is_not_taken_over_anew() {
         why["answer"]
             .as_str()
             .unwrap()
-            .contains("it was c1, which is over and was pruned"),
+            .contains("it was c1, which ended and was pruned"),
         "{why}"
     );
     // A person may adopt it.
@@ -420,30 +420,26 @@ fn a_worktree_of_ours_goes_with_its_change_and_never_with_work_in_it() {
     let play = &stage.play;
     let head = play.world.git(&own, &["rev-parse", "HEAD"]);
     fs::write(own.join("notes.txt"), "mine").unwrap();
-    stays_with(
-        &stage,
-        &own,
-        "there is work in it that is in no commit: notes.txt",
-    );
+    stays_with(&stage, &own, "it has uncommitted work: notes.txt");
     fs::remove_file(own.join("notes.txt")).unwrap();
     fs::write(own.join("work.txt"), "mine").unwrap();
-    stays_with(
-        &stage,
-        &own,
-        "there is work in it that is in no commit: work.txt",
-    );
+    stays_with(&stage, &own, "it has uncommitted work: work.txt");
     // Hidden from git, and so from its status.
     play.world
         .git(&own, &["update-index", "--skip-worktree", "work.txt"]);
-    stays_with(&stage, &own, "a file in it is hidden from git: work.txt");
+    stays_with(
+        &stage,
+        &own,
+        "it has a file that is hidden from git: work.txt",
+    );
     play.world
         .git(&own, &["update-index", "--no-skip-worktree", "work.txt"]);
     play.world.git(&own, &["checkout", "--quiet", "work.txt"]);
     play.world.git(&own, &["checkout", "--quiet", "-b", "mine"]);
-    stays_with(&stage, &own, "it is on mine and not on a detached HEAD");
+    stays_with(&stage, &own, "it is on mine, not on a detached HEAD");
     play.world.git(&own, &["checkout", "--quiet", "--detach"]);
     play.world.commit(&own, "mine.txt", "mine", "Mine");
-    stays_with(&stage, &own, "its commits are on no ref");
+    stays_with(&stage, &own, "its commits are not on any ref");
     play.world.git(&own, &["reset", "--quiet", "--hard", &head]);
     let said = prune(play, &["--dry-run"]).ok().stdout;
     assert!(

@@ -177,7 +177,7 @@ impl Report {
                 match status {
                     Some(0) => End::Good,
                     status => End::Failed(format!(
-                        "{}, though it says that all went well",
+                        "{}, although it reported success",
                         status_of(status)
                     )),
                 }
@@ -204,18 +204,21 @@ impl Report {
         let kind = self.api_error.as_deref().unwrap_or_default();
         match (self.text("api_error"), kind, status) {
             ("usage_limit_reached", ..) => {
-                hold("the usage limit of claude is reached", self.limit_is_over())
+                hold("claude's usage limit is reached", self.limit_is_over())
             }
-            ("connection_failed", ..) => hold("claude can't reach its API", None),
+            ("connection_failed", ..) => hold("claude cannot reach its API", None),
             (_, "authentication_failed" | "oauth_org_not_allowed", _) | (.., Some(401 | 403)) => {
-                hold("claude is not logged in, or may not do this", None)
+                hold(
+                    "claude is not logged in, or is not permitted to do this",
+                    None,
+                )
             }
             (_, "rate_limit", _) | (.., Some(429)) => {
-                hold("claude's API takes no more for now", self.limit_is_over())
+                hold("claude's API rate limit is reached", self.limit_is_over())
             }
-            (_, "billing_error", _) => hold("claude's account has no credit", None),
+            (_, "billing_error", _) => hold("claude's account has no credit left", None),
             (_, "overloaded" | "server_error", _) | (.., Some(408 | 500..=599)) => {
-                hold("claude's API does not answer as it should", None)
+                hold("claude's API is unavailable", None)
             }
             _ if self.text("terminal_reason").starts_with("aborted") => End::Lost,
             _ => End::Failed(message),
@@ -239,7 +242,7 @@ impl Report {
             message => message.to_owned(),
         };
         let message = if message.trim().is_empty() {
-            format!("it ended with `{}`", self.text("subtype"))
+            format!("ended with `{}`", self.text("subtype"))
         } else {
             message
         };
@@ -249,8 +252,8 @@ impl Report {
 
 fn status_of(status: Option<i32>) -> String {
     status.map_or_else(
-        || "it ended without a status".to_owned(),
-        |status| format!("it ended with status {status}"),
+        || "exited without a status".to_owned(),
+        |status| format!("exited with status {status}"),
     )
 }
 

@@ -29,7 +29,7 @@ impl Shown {
             }
         }
         if self.rest.len() > LONGEST {
-            out.push_str(&format!("{INDENT}[a line of more than {LONGEST} bytes]\n"));
+            out.push_str(&format!("{INDENT}[line longer than {LONGEST} bytes]\n"));
             self.rest.clear();
         }
         out
@@ -113,7 +113,7 @@ pub(in crate::agent) fn doing(stdout: &str) -> Option<(String, Option<Time>)> {
         match line.kind().as_str() {
             "system/init" => {
                 cwd = Some(line.text("cwd").to_owned());
-                doing = Some(("waits for the model".to_owned(), time));
+                doing = Some(("waiting for the model".to_owned(), time));
             }
             "system/api_retry" => doing = Some((retry(&line), time)),
             "result" => doing = Some(("ends".to_owned(), time)),
@@ -147,8 +147,8 @@ fn answered(
     let done = known.map(|at| calls.remove(at).1);
     match (calls.first(), done) {
         (Some((_, call, since)), _) => (call.clone(), *since),
-        (None, Some(call)) => (format!("waits for the model, after {call}"), time),
-        (None, None) => ("waits for the model".to_owned(), time),
+        (None, Some(call)) => (format!("waiting for the model, after {call}"), time),
+        (None, None) => ("waiting for the model".to_owned(), time),
     }
 }
 
@@ -164,7 +164,7 @@ fn retry(line: &StreamLine) -> String {
         / 1000.0;
     let count = |key| line.number(key).unwrap_or(0);
     let (error, attempt, most) = (line.text("error"), count("attempt"), count("max_retries"));
-    format!("waits for the API: {error}{status}, again in {wait:.1} s ({attempt} of {most})")
+    format!("waiting for the API: {error}{status}, retry in {wait:.1} s ({attempt} of {most})")
 }
 
 fn limit(line: &StreamLine) -> Option<String> {
@@ -183,7 +183,7 @@ fn limit(line: &StreamLine) -> Option<String> {
         .map(|until| format!(" until {until}"))
         .unwrap_or_default();
     Some(format!(
-        "the usage limit is reached ({}){until}",
+        "usage limit reached ({}){until}",
         text("rateLimitType")
     ))
 }

@@ -106,7 +106,7 @@ fn there_is_nothing_to_retry_where_nothing_failed() {
     let mut story = Story::begin();
     let change = story.change_at_its_bound();
     let what = refused(story.step(|conn, now| bb::retry(conn, &change.change_id, "ann", now)));
-    assert!(what.contains("nothing of"), "{what}");
+    assert!(what.contains("has no failed item to retry"), "{what}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn retry_opened_an_item_that_had_failed_long_before() {
     story.beat();
     assert_eq!(story.at(id).state, State::Escalated);
     let what = refused(story.step(|conn, now| bb::retry(conn, id, "ann", now)));
-    assert!(what.contains("nothing of"), "{what}");
+    assert!(what.contains("has no failed item to retry"), "{what}");
     story.check();
 }
 
@@ -182,7 +182,7 @@ fn a_cancelled_fix_left_its_change_waiting_for_ever() {
     story.check();
     let again =
         refused(story.step(|conn, now| bb::cancel_item(conn, &item.item_id, "no", "ann", now)));
-    assert!(again.contains("can't be cancelled"), "{again}");
+    assert!(again.contains("cannot cancel"), "{again}");
     story
         .step(|conn, now| bb::refine(conn, id, Some("differently"), "ann", now))
         .unwrap();
@@ -199,7 +199,7 @@ fn an_item_was_queued_again_for_a_change_that_could_not_take_it() {
     let escalated = story.fail(&claimed.claim());
     let item = &claimed.item.item_id;
     let what = refused(story.step(|conn, now| bb::requeue_item(conn, Some(&escalated), item, now)));
-    assert!(what.contains("has no use for"), "{what}");
+    assert!(what.contains("cannot requeue"), "{what}");
     let change = story.at(&change.change_id);
     assert_eq!(change.state, State::Escalated);
     story.check();
@@ -242,7 +242,7 @@ fn refine_of_an_unreviewed_head_has_it_reviewed_first() {
     story.fail(&claimed.claim());
     let id = &change.change_id;
     let what = refused(story.step(|conn, now| bb::refine(conn, id, None, "ann", now)));
-    assert!(what.contains("nothing to refine from"), "{what}");
+    assert!(what.contains("there is nothing to refine"), "{what}");
     let after = story
         .step(|conn, now| bb::refine(conn, id, Some("split it"), "ann", now))
         .unwrap();
@@ -337,7 +337,7 @@ fn fewer_cycles_are_refused() {
     let change = story.change();
     for n in [0, -1] {
         let what = refused(story.step(|conn, now| more_fixes(conn, &change.change_id, n, now)));
-        assert!(what.contains("nothing would be added"), "{what}");
+        assert!(what.contains("nothing to add to the limits"), "{what}");
     }
 }
 

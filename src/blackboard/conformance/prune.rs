@@ -125,7 +125,7 @@ fn what_is_not_over_or_not_quiet_stays() {
         .engine
         .read(|conn| bb::in_the_way(conn, &over, now_))
         .unwrap();
-    assert!(said.contains("something was still said of it"), "{said}");
+    assert!(said.contains("its latest event is from"), "{said}");
     story
         .engine
         .by_hand("work_rejected", ("change", "c1"), "too late");
@@ -136,7 +136,7 @@ fn what_is_not_over_or_not_quiet_stays() {
     let at_last = |story: &mut Story| story.engine.read(|conn| bb::in_the_way(conn, &over, far));
     assert_eq!(
         at_last(&mut story).unwrap(),
-        "a rejection of it was not looked at yet (`remand tick` does)"
+        "it has an unprocessed rejection (run `remand tick`)"
     );
     story.beat();
     assert_eq!(at_last(&mut story), None);

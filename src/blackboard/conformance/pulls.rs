@@ -12,8 +12,8 @@ use crate::event::body;
 use crate::finding::Verdict;
 use crate::proposal::{Escalation, Proposal};
 use crate::pull_request::{
-    Author, AuthorKind, Comment, Description, FeedbackOutcome, Permission, Pull, PullState,
-    Purpose, ReadTrouble, ReviewState, SaidKind, Trust, TrustDecision,
+    Author, AuthorKind, Comment, CommentKind, Description, FeedbackOutcome, Permission, Pull,
+    PullState, Purpose, ReadTrouble, ReviewState, Trust, TrustDecision,
 };
 use crate::work::RejectionState;
 
@@ -90,7 +90,7 @@ pub(super) fn adopted(story: &mut Story) -> Change {
 pub(super) fn review(forge_id: i64, state: ReviewState, body: &str) -> (Comment, TrustDecision) {
     (
         Comment {
-            kind: SaidKind::Review,
+            kind: CommentKind::Review,
             forge_id,
             author: Some(author("bob")),
             body: body.into(),
@@ -125,7 +125,7 @@ pub(super) fn read(story: &mut Story, change: &Change, said: &[(Comment, TrustDe
                 purpose: purpose(),
                 head: change.head.clone(),
                 passed_over: None,
-                said: said.to_vec(),
+                comments: said.to_vec(),
                 head_since: None,
                 marks: json!({ "reviews": 1 }),
                 begun: now,
@@ -330,7 +330,7 @@ fn what_was_said_is_stored_once_and_judged_once() {
     );
     assert_eq!(story.events(id, EventType::Skipped).len(), 1);
     story.engine.read(|conn| {
-        let known = bb::known_said(conn, id)?;
+        let known = bb::known_comments(conn, id)?;
         assert_eq!(known["review:7"], "2026-11-16T08:00:00Z");
         assert_eq!(bb::unjudged_said(conn, id)?[0].body, "nice");
         assert_eq!(bb::judged_alone(conn, id)?, []);

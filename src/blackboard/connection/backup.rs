@@ -57,11 +57,7 @@ pub(crate) fn copy(from: &Path, to: &Path, mut tell: impl FnMut(Progress)) -> Re
                 StepResult::More => {}
                 // The source is already being read, and nobody else knows the copy.
                 StepResult::Busy | StepResult::Locked | _ => {
-                    return Err(open::unusable(
-                        to,
-                        "it is locked by another program".into(),
-                        None,
-                    ));
+                    return Err(open::unusable(to, "locked by another program".into(), None));
                 }
             }
         }
@@ -113,7 +109,7 @@ fn whole(path: &Path, copy: &Connection) -> Result<Copied> {
     if let Some(damage) = found.iter().find(|violation| violation.invariant == "I12") {
         return Err(open::unusable(
             path,
-            format!("what was copied is damaged: {}", damage.what),
+            format!("the copy is damaged: {}", damage.what),
             None,
         ));
     }
@@ -128,7 +124,7 @@ fn whole(path: &Path, copy: &Connection) -> Result<Copied> {
 fn of_copy(path: &Path, source: rusqlite::Error) -> BoardError {
     let problem = match source.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "the disk is full",
-        Some(ErrorCode::SystemIoFailure) => "it can't be written",
+        Some(ErrorCode::SystemIoFailure) => "cannot be written",
         _ => return open::refused(path, source),
     };
     open::unusable(path, problem.into(), Some(source.into()))

@@ -60,7 +60,8 @@ impl Db {
     pub(crate) fn open(path: &Path, now: Time) -> Result<Self> {
         let writer = open::writer(path, now)?;
         let reader = open::reader(path)?;
-        let unknown = |error| open::unusable(path, format!("it can't be looked at: {error}"), None);
+        let unknown =
+            |error| open::unusable(path, format!("cannot read its metadata: {error}"), None);
         let identity = Arc::new(Identity::of(path).map_err(unknown)?);
         let known = Arc::clone(&identity);
         let (steps, step_queue) = mpsc::channel(QUEUE);
@@ -236,7 +237,11 @@ fn spawn(name: &str, path: &Path, body: impl FnOnce() + Send + 'static) -> Resul
         .spawn(body)
         .map(drop)
         .map_err(|error| {
-            open::unusable(path, format!("its thread can't be started: {error}"), None)
+            open::unusable(
+                path,
+                format!("cannot start the database thread: {error}"),
+                None,
+            )
         })
 }
 
@@ -303,7 +308,7 @@ fn is_there(conn: &Connection, identity: &Identity) -> Result<(), Lost> {
     if identity.is_only_wal_removed() {
         let saved = conn.one("PRAGMA wal_checkpoint", &[], |row| row.get::<i64>(0));
         if !matches!(saved, Ok(0)) {
-            tracing::error!(?saved, "what was in the removed WAL could not be saved");
+            tracing::error!(?saved, "cannot save the contents of the removed WAL");
         }
     }
     Err(Lost::by(&vanished))

@@ -76,7 +76,7 @@ const QUERIES: &[(&str, &str)] = &[
     ),
     (
         "I7",
-        "SELECT c.change_id || ' is ' || c.state || ', but nothing is open that would move it on'
+        "SELECT c.change_id || ' is ' || c.state || ', but it has no open item to continue with'
          FROM changes c
          WHERE c.state IN ('pending_self_review', 'self_reviewing', 'refining', 'reviewing_pr', 'addressing_feedback')
              AND NOT EXISTS (SELECT 1 FROM work_items w WHERE w.change_id = c.change_id
@@ -84,7 +84,7 @@ const QUERIES: &[(&str, &str)] = &[
     ),
     (
         "I7",
-        "SELECT c.change_id || ' is self_review_failed, but no rejection is left that would move it on'
+        "SELECT c.change_id || ' is self_review_failed, but it has no pending rejection'
          FROM changes c
          WHERE c.state = 'self_review_failed'
              AND NOT EXISTS (SELECT 1 FROM rejections j WHERE j.change_id = c.change_id AND j.state = 'pending')
@@ -93,20 +93,20 @@ const QUERIES: &[(&str, &str)] = &[
     ),
     (
         "I7",
-        "SELECT change_id || CASE WHEN stopped THEN ' is stopped, but nobody stopped ' ELSE ' is not stopped as is ' END
+        "SELECT change_id || CASE WHEN stopped THEN ' is stopped, but there is no stop for ' ELSE ' is not stopped, but there is a stop for ' END
              || project_id
          FROM changes WHERE stopped <> EXISTS (SELECT 1 FROM stops
              WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id)",
     ),
     (
         "I7",
-        "SELECT change_id || ' is ' || CASE WHEN shadow THEN '' ELSE 'not ' END || 'in shadow, against what was said'
+        "SELECT change_id || ' is ' || CASE WHEN shadow THEN '' ELSE 'not ' END || 'in shadow mode, contrary to its settings'
          FROM changes WHERE shadow <> coalesce(shadow_word,
              (SELECT p.shadow FROM projects p WHERE p.project_id = changes.project_id))",
     ),
     (
         "I8",
-        "SELECT r.run_id || ' has epoch ' || r.epoch || ', which ' || r.item_id || ' never had' FROM runs r
+        "SELECT r.run_id || ' has epoch ' || r.epoch || ', but ' || r.item_id || ' never had it' FROM runs r
          JOIN work_items w ON w.item_id = r.item_id WHERE r.epoch > w.epoch OR r.epoch < 1",
     ),
     (
@@ -137,9 +137,7 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
     damage.retain(|line| line != "ok");
     damage.extend(conn.all("PRAGMA foreign_key_check", &[], |row| {
         let (from, to): (String, String) = (row.get(0)?, row.get(2)?);
-        Ok(format!(
-            "a row of {from} points to a row of {to} that is not there"
-        ))
+        Ok(format!("a row of {from} references a missing row of {to}"))
     })?);
     let violation = |invariant| move |what| Violation { invariant, what };
     let mut found: Vec<Violation> = damage.into_iter().map(violation("I12")).collect();
@@ -173,7 +171,7 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
         else {
             found.push(Violation {
                 invariant: "I7",
-                what: format!("event {} names no state that it leads to", event.id),
+                what: format!("event {} has no target state", event.id),
             });
             continue;
         };
@@ -181,7 +179,7 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
             && !allowed(&event, was, escalated_from, to)
         {
             let what = format!(
-                "event {}: {id} went from {was} to {to}, which is not in the table",
+                "event {}: invalid transition of {id} from {was} to {to}",
                 event.id
             );
             found.push(Violation {
@@ -205,7 +203,7 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
         if replayed != Some(change.state) {
             let replayed_name = replayed.map_or("nothing", State::as_str);
             let what = format!(
-                "{} is {}, its events say {replayed_name}",
+                "{} is {}, but its events lead to {replayed_name}",
                 change.change_id, change.state
             );
             found.push(Violation {

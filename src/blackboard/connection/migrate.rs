@@ -59,7 +59,7 @@ pub(crate) fn to_newest(path: &Path, conn: &mut Connection, now: Time) -> Result
 /// changing anything.
 pub(crate) fn recognise(path: &Path, conn: &Connection) -> Result<()> {
     if conn.sqlite().is_readonly("main")? {
-        return Err(unusable(path, "it is read-only".into(), None));
+        return Err(unusable(path, "the file is read-only".into(), None));
     }
     identify(path, conn)
 }
@@ -125,7 +125,7 @@ pub(crate) fn migrate(
                 let Some(step) = plan.steps.iter().find(|step| step.version == found + 1) else {
                     return Err(unusable(
                         path,
-                        format!("there is no way from schema {found} to {}", plan.newest),
+                        format!("no migration from schema {found} to {}", plan.newest),
                         None,
                     ));
                 };

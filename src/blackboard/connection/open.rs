@@ -114,7 +114,7 @@ fn make_private(path: &Path) -> Result<()> {
             .recursive(true)
             .mode(0o700)
             .create(folder)
-            .map_err(|error| unusable(path, format!("its folder can't be made: {error}"), None))?;
+            .map_err(|error| unusable(path, format!("cannot create its folder: {error}"), None))?;
     }
     match std::fs::OpenOptions::new()
         .write(true)
@@ -124,8 +124,12 @@ fn make_private(path: &Path) -> Result<()> {
     {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && !path.is_dir() => Ok(()),
-        Err(_) if path.is_dir() => Err(unusable(path, "it is a folder".into(), None)),
-        Err(error) => Err(unusable(path, format!("it can't be made: {error}"), None)),
+        Err(_) if path.is_dir() => Err(unusable(path, "is a folder".into(), None)),
+        Err(error) => Err(unusable(
+            path,
+            format!("cannot create the file: {error}"),
+            None,
+        )),
     }
 }
 
@@ -141,7 +145,7 @@ pub(crate) fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Conn
 /// Makes a path absolute, since SQLite gives `:memory:` and `file:…` a special meaning.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path)
-        .map_err(|error| unusable(path, format!("it can't be found: {error}"), None))
+        .map_err(|error| unusable(path, format!("cannot resolve the path: {error}"), None))
 }
 
 fn pragmas(path: &Path, conn: &rusqlite::Connection) -> Result<()> {
@@ -152,7 +156,7 @@ fn pragmas(path: &Path, conn: &rusqlite::Connection) -> Result<()> {
     if !mode.eq_ignore_ascii_case("wal") {
         return Err(unusable(
             path,
-            format!("its journal mode is {mode}; WAL needs a local file system"),
+            format!("journal mode is {mode}; WAL needs a local file system"),
             None,
         ));
     }
@@ -198,13 +202,13 @@ fn wait_briefly(tries: i32) -> bool {
 pub(crate) fn refused(path: &Path, source: impl Into<sql::Error>) -> BoardError {
     let source = source.into();
     let problem = match source.sqlite_code().map(|error| error.code) {
-        Some(ErrorCode::NotADatabase) => "it is not a SQLite database",
+        Some(ErrorCode::NotADatabase) => "not a SQLite database",
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            "it can't be written: it, or its folder, is read-only"
+            "cannot be written: the file or its folder is read-only"
         }
-        Some(ErrorCode::CannotOpen) => "it can't be opened",
+        Some(ErrorCode::CannotOpen) => "cannot be opened",
         Some(ErrorCode::DatabaseCorrupt) => {
-            "it is damaged; bring back a backup (sqlite3's .recover may save more)"
+            "the database is damaged; restore a backup (sqlite3's .recover may save more)"
         }
         _ => return source.into(),
     };

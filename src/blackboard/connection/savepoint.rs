@@ -46,12 +46,12 @@ pub(crate) fn set_aside(
     error: &BoardError,
     now: Time,
 ) -> Result<usize> {
-    tracing::error!(change = id.as_str(), ?error, "a change was set aside");
-    let reason = format!("remand could not go on with it: {}", sanitize::chain(error));
+    tracing::error!(change = id.as_str(), ?error, "change set aside");
+    let reason = format!("remand cannot continue with it: {}", sanitize::chain(error));
     let escalation = Escalation::new(
         reason.clone(),
         decision!(
-            "mend what is in the way and go on ({refine}), accept it ({approve}), or close it ({cancel})",
+            "fix the cause and continue ({refine}), accept it ({approve}), or close it ({cancel})",
             refine = Decision::refine(id),
             approve = Decision::approve(id),
             cancel = Decision::cancel(id),

@@ -62,7 +62,7 @@ pub(crate) fn apply_proposal(
             for feedback_id in rejected.feedback.iter().flatten() {
                 feedback::judge(conn, feedback_id, taken, Some(event_id), now)?;
             }
-            let reason = "it came with more than a fix can be told";
+            let reason = "its review has more comments than one fix can take";
             let left_out = (FeedbackOutcome::LeftOut, Some(reason));
             for feedback_id in &rejected.left_out_feedback {
                 feedback::judge(conn, feedback_id, left_out, None, now)?;
@@ -113,7 +113,7 @@ pub(crate) fn apply_proposal(
                     feedback_id: Some(feedback_id.clone()),
                     ..body::Skipped::because(body::SkipCode::FeedbackPassedOver, reason)
                 },
-                format!("{feedback_id} made no work: {reason}"),
+                format!("{feedback_id} created no work: {reason}"),
             );
             crate::blackboard::append(conn, &event, now)?;
             if let Some(login) = ask_again {
@@ -134,7 +134,7 @@ pub(crate) fn apply_proposal(
                 "UPDATE changes SET base = :to, updated_at = :now WHERE change_id = :id",
                 params! { to, now, id },
             )?;
-            let reason = format!("the PR goes into {to} now, not into {}", change.base);
+            let reason = format!("the PR now targets {to} instead of {}", change.base);
             record(conn, id, PullChange::Retargeted, &reason, now)?;
             head_moved::review_new_base(conn, id, &reason, now)?;
             Ok(true)
@@ -142,7 +142,7 @@ pub(crate) fn apply_proposal(
         Proposal::Unwanted { reason } => pause_unwanted(conn, id, reason, now),
         Proposal::Wanted => {
             pause::resume_by_rules(conn, id, now)?;
-            let summary = "the project's rules take the PR again";
+            let summary = "the project's rules select the PR again";
             record(conn, id, PullChange::Wanted, summary, now)
         }
     }
@@ -187,7 +187,7 @@ fn create_fix(
             items::cancel_item(
                 conn,
                 &open.item_id,
-                "a fix of this head was created",
+                "a fix for this head was created",
                 "remand",
                 now,
             )?;
@@ -260,16 +260,15 @@ fn comments(pending: &[Rejection]) -> String {
         text.push_str(rejection.text());
         text.push('\n');
         for finding in &rejection.rejected.findings {
-            let line = finding
-                .line
-                .map(|line| format!(":{line}"))
-                .unwrap_or_default();
             text.push_str(&format!(
-                "- [{}] {}{line} {}\n",
+                "- [{}] {} {}\n",
                 finding.severity,
-                finding.path.as_deref().unwrap_or_default(),
-                finding.text
+                finding.place().unwrap_or_default(),
+                finding.titled_text()
             ));
+            if let Some(failure) = &finding.failure {
+                text.push_str(&format!("  fails with: {failure}\n"));
+            }
             for line in finding.context.as_deref().unwrap_or_default().lines() {
                 text.push_str(&format!("    | {line}\n"));
             }
@@ -281,7 +280,7 @@ fn comments(pending: &[Rejection]) -> String {
     if left_out > 0 {
         text.truncate(cut);
         text.push_str(&format!(
-            "\n… ({left_out} more bytes are in the events of its rejections)\n"
+            "\n… ({left_out} more bytes in the events of its rejections)\n"
         ));
     }
     text

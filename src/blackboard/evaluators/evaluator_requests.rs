@@ -42,34 +42,34 @@ pub(crate) struct RequestError {
 pub(crate) fn apply_request(
     conn: &Connection,
     evaluator: &str,
-    asked: &EvaluatorRequest,
+    request: &EvaluatorRequest,
     now: Time,
 ) -> Result<bool> {
     let before: Option<String> = conn.optional(
         "SELECT outcome FROM proposals WHERE evaluator = :evaluator AND key = :key",
-        params! { evaluator, key: asked.key },
+        params! { evaluator, key: request.key },
         |row| row.get(0),
     )?;
     if before.as_deref() == Some(DONE) {
         return Ok(false);
     }
-    let carry_out = || carry_out(conn, evaluator, asked, now).map(|()| None);
+    let carry_out = || carry_out(conn, evaluator, request, now).map(|()| None);
     match apart(conn, carry_out, |error| Ok(Some(error)))? {
-        None => record(conn, evaluator, &asked.key, (DONE, None), now),
+        None => record(conn, evaluator, &request.key, (DONE, None), now),
         Some(error) => {
             let about =
-                change_of(&asked.what).filter(|id| crate::blackboard::change(conn, id).is_ok());
+                change_of(&request.what).filter(|id| crate::blackboard::change(conn, id).is_ok());
             let reason = sanitize::chain(&error);
             let summary = format!(
-                "what {evaluator} proposed ({}) was not done: {reason}",
-                sanitize::line(&asked.key)
+                "proposal `{}` of {evaluator} was refused: {reason}",
+                sanitize::line(&request.key)
             );
             let skipped = body::Skipped {
-                key: Some(asked.key.clone()),
+                key: Some(request.key.clone()),
                 ..body::Skipped::because(body::SkipCode::ProposalRefused, &reason)
             };
             let event = about_evaluator(evaluator, skipped, summary).of(about);
-            tell_once(conn, evaluator, &asked.key, &reason, &event, now)
+            append_once(conn, evaluator, &request.key, &reason, &event, now)
         }
     }
 }
@@ -83,33 +83,33 @@ pub(crate) fn skip_line(
     now: Time,
 ) -> Result<bool> {
     let key = format!("{LINE}{line}");
-    if is_told_enough(conn, evaluator, &key, now)? {
-        let reason = format!("{MOST_LINES} lines in a day are no proposals");
-        let summary = format!("{reason} of {evaluator}: more of them are not told before tomorrow");
+    if is_line_limit_reached(conn, evaluator, &key, now)? {
+        let reason = format!("{MOST_LINES} invalid lines in one day");
+        let summary = format!("{reason} from {evaluator}; no more are reported until tomorrow");
         let skipped = body::Skipped::because(body::SkipCode::LineLimit, &reason);
         let event = about_evaluator(evaluator, skipped, summary);
-        return tell_once(conn, evaluator, LINE, &reason, &event, now);
+        return append_once(conn, evaluator, LINE, &reason, &event, now);
     }
-    let summary = format!("line {number} of {evaluator} is no proposal: {reason}: {line}");
+    let summary = format!("line {number} of {evaluator} is not a valid proposal: {reason}: {line}");
     let skipped = body::Skipped {
         line: Some(number),
         text: Some(line.to_owned()),
         ..body::Skipped::because(body::SkipCode::LineRefused, reason)
     };
     let event = about_evaluator(evaluator, skipped, summary);
-    tell_once(conn, evaluator, &key, reason, &event, now)
+    append_once(conn, evaluator, &key, reason, &event, now)
 }
 
 /// True if the daily number of reported lines of an evaluator is reached and this line is not one of them: with a time
 /// or a number in it, every line would be a new one.
-fn is_told_enough(conn: &Connection, evaluator: &str, key: &str, now: Time) -> Result<bool> {
-    let (told, is_known): (i64, bool) = conn.one(
+fn is_line_limit_reached(conn: &Connection, evaluator: &str, key: &str, now: Time) -> Result<bool> {
+    let (reported, is_known): (i64, bool) = conn.one(
         "SELECT coalesce(sum(made_at >= :today), 0), coalesce(max(key = :key), 0) FROM proposals
          WHERE evaluator = :evaluator AND key > :line AND key < :past",
         params! { today: day_of(now), key, evaluator, line: LINE, past: PAST_LINES },
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    Ok(told >= MOST_LINES && !is_known)
+    Ok(reported >= MOST_LINES && !is_known)
 }
 
 /// `2026-11-16`, which sorts before every time of that day.
@@ -117,7 +117,7 @@ fn day_of(now: Time) -> String {
     now.to_string().chars().take(10).collect()
 }
 
-fn tell_once(
+fn append_once(
     conn: &Connection,
     evaluator: &str,
     key: &str,
@@ -152,10 +152,10 @@ fn record(
 fn carry_out(
     conn: &Connection,
     evaluator: &str,
-    asked: &EvaluatorRequest,
+    request: &EvaluatorRequest,
     now: Time,
 ) -> Result<()> {
-    match &asked.what {
+    match &request.what {
         RequestKind::Item {
             change_id,
             project_id,
@@ -170,7 +170,7 @@ fn carry_out(
                 source: *source,
                 priority: *priority,
                 // The name before it: no evaluator can use up a key of another, or of remand itself.
-                idempotency_key: format!("{evaluator}:{}", asked.key),
+                idempotency_key: format!("{evaluator}:{}", request.key),
                 fix_cycle: 0,
                 metadata: json!({ "evaluator": evaluator }),
                 actor: evaluator.to_owned(),
@@ -214,11 +214,13 @@ fn carry_out(
             decide,
         } => {
             if live(conn, change_id)?.state == State::Escalated {
-                return Err(refused(format!("{change_id} waits for a person already")));
+                return Err(refused(format!(
+                    "{change_id} is already waiting for a person"
+                )));
             }
             let decision = decide.clone().map(Decision::from).unwrap_or_else(|| {
                 decision!(
-                    "look at it, then accept it ({approve}), have it changed ({refine}) or close it ({cancel})",
+                    "review it, then accept it ({approve}), request changes ({refine}) or close it ({cancel})",
                     approve = Decision::approve(change_id),
                     refine = Decision::refine(change_id),
                     cancel = Decision::cancel(change_id),
@@ -241,10 +243,7 @@ fn carry_out(
 fn live(conn: &Connection, id: &ChangeId) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
     if change.state.is_over() {
-        return Err(refused(format!(
-            "{id} is {}: nothing more is done for it",
-            change.state
-        )));
+        return Err(refused(format!("{id} is already {}", change.state)));
     }
     Ok(change)
 }
@@ -290,7 +289,7 @@ pub(crate) fn count_trouble(
         |row| row.get(0),
     )?;
     if failures == 1 {
-        let summary = format!("nothing of {name} was used: {reason}");
+        let summary = format!("{name} failed and its output was not used: {reason}");
         let skipped = body::Skipped::because(body::SkipCode::EvaluatorFailed, reason);
         let event = about_evaluator(name, skipped, summary);
         crate::blackboard::append(conn, &event, now)?;
@@ -309,7 +308,7 @@ pub(crate) fn end_trouble(conn: &Connection, name: &str, now: Time) -> Result<bo
     )?;
     let failures = usize::try_from(trouble.failures).unwrap_or_default();
     let failures = count(failures, "pass");
-    let summary = format!("{name} works again, after {failures} that failed");
+    let summary = format!("{name} works again ({failures} failed)");
     let resumed = body::Resumed {
         reason: "it works again".to_owned(),
         held_for: None,

@@ -113,7 +113,7 @@ pub(super) fn stays_closed(
     reason: &str,
     now: Time,
 ) -> Result<bool> {
-    let summary = format!("the PR was reopened, and {id} stays closed: {reason}");
+    let summary = format!("the PR was reopened, but {id} stays closed: {reason}");
     let is_told = conn.exists(
         "SELECT 1 FROM events INDEXED BY events_by_change
          WHERE change_id = :id AND event_type = 'skipped' AND metadata ->> 'code' = :code
@@ -218,7 +218,7 @@ pub(crate) fn add_gate_leftovers(conn: &Connection, id: &ChangeId, paths: &[Stri
 pub(crate) fn end_read_hold(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
     let change = crate::blackboard::change(conn, id)?;
     if change.hold_kind == Some(HoldKind::PrUnreadable) {
-        hold::end_hold(conn, &change, "GitHub could be read again", now)?;
+        hold::end_hold(conn, &change, "the PR is readable again", now)?;
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ pub(crate) fn take_back(
     match (rejection.state, fix) {
         (RejectionState::Pending, _) => {
             skip(conn, &rejection)?;
-            Ok(Some("the review was dismissed before a fix began"))
+            Ok(Some("the review was dismissed before a fix started"))
         }
         // It would otherwise return with its pull request.
         (RejectionState::Skipped, _) if rejection.ended_by == Some(RejectionEnd::PrClosed) => {
@@ -67,7 +67,7 @@ fn take_out(
     // An agent that has been given the feedback cannot forget it, and a push with an unknown result
     // may have arrived.
     if has_begun && (!is_alone || is_pushed(conn, fix)?) {
-        return Ok("the review was dismissed; the fix that has it goes on");
+        return Ok("the review was dismissed; the fix that includes it continues");
     }
     skip(conn, rejection)?;
     if is_alone {
@@ -84,9 +84,9 @@ fn take_out(
         }
     }
     Ok(if has_begun {
-        "the review was dismissed while its fix was made: the agent is ended, its work kept and not pushed"
+        "the review was dismissed while its fix was in progress: the agent is stopped, its work is kept but not pushed"
     } else {
-        "the review was dismissed before a fix began"
+        "the review was dismissed before a fix started"
     })
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn take_back_approval(
         NewEvent::about(id, dismissed, format!("{what}{more}")).by("github")
     };
     if is_approved_otherwise(conn, &change, feedback_id)? {
-        crate::blackboard::append(conn, &dismissal_event("; another stands"), now)?;
+        crate::blackboard::append(conn, &dismissal_event("; another approval remains"), now)?;
         return Ok(false);
     }
     crate::blackboard::append(conn, &dismissal_event(""), now)?;

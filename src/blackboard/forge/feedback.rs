@@ -13,7 +13,7 @@ use crate::pull_request::{Comment, Feedback, FeedbackOutcome, ReviewState, Trust
 
 /// Stores a new comment and returns true if it was new. For a known one, only an edit or a
 /// dismissal is recorded.
-pub(crate) fn take_in_said(
+pub(crate) fn take_in_comment(
     conn: &Connection,
     change_id: &ChangeId,
     comment: &Comment,
@@ -98,13 +98,10 @@ fn note_change(conn: &Connection, known: &Known, comment: &Comment, now: Time) -
             body::Skipped {
                 feedback_id: Some(known.feedback_id.clone()),
                 url: Some(comment.url.clone()),
-                ..body::Skipped::because(
-                    body::SkipCode::CommentEdited,
-                    "edited after it was taken in",
-                )
+                ..body::Skipped::because(body::SkipCode::CommentEdited, "edited after it was read")
             },
             format!(
-                "{} was edited after it was taken in; what it said then counts",
+                "{} was edited after it was read; the original text is used",
                 known.feedback_id
             ),
         );
@@ -173,7 +170,7 @@ fn find(conn: &Connection, change_id: &ChangeId, forge_id: &str) -> Result<Optio
 
 /// Returns the known comments on a change's pull request: their keys there, and when they were last
 /// updated.
-pub(crate) fn known_said(
+pub(crate) fn known_comments(
     conn: &Connection,
     change_id: &ChangeId,
 ) -> Result<BTreeMap<String, String>> {

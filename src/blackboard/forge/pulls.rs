@@ -27,7 +27,7 @@ pub(crate) struct Read {
     pub(crate) head: String,
     pub(crate) passed_over: Option<String>,
     /// New or changed comments, each with its trust decision.
-    pub(crate) said: Vec<(Comment, TrustDecision)>,
+    pub(crate) comments: Vec<(Comment, TrustDecision)>,
     /// Date of the head commit, if it was requested.
     pub(crate) head_since: Option<Time>,
     pub(crate) marks: Value,
@@ -116,8 +116,8 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
     }
     pull_request_text::set_purpose(conn, &read.change_id, &read.purpose, now)?;
     let mut new = 0;
-    for (said, decision) in &read.said {
-        let is_new = feedback::take_in_said(conn, &read.change_id, said, decision, now)?;
+    for (comment, decision) in &read.comments {
+        let is_new = feedback::take_in_comment(conn, &read.change_id, comment, decision, now)?;
         new += usize::from(is_new);
     }
     conn.execute(
@@ -300,7 +300,7 @@ pub(crate) fn end_unadopted(
         "UPDATE pulls SET state = 'closed', passed_over = :passed_over
          WHERE project_id = :id AND change_id IS NULL AND state = 'open'
              AND number NOT IN (SELECT value FROM json_each(:open))",
-        params! { id: project_id, open: Json(open), passed_over: "it is not open any more" },
+        params! { id: project_id, open: Json(open), passed_over: "it is no longer open" },
     )
 }
 
@@ -374,7 +374,7 @@ pub(crate) fn set_discovery(
             until: Some(next_read),
             kind: None,
         };
-        let summary = format!("no pull requests are looked for until {next_read}: {trouble}");
+        let summary = format!("no discovery of pull requests until {next_read}: {trouble}");
         let event = NewEvent::new(held, summary).on(TargetType::Project, project_id);
         crate::blackboard::append(conn, &event, now)?;
     }

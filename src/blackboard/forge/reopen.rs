@@ -32,7 +32,7 @@ pub(crate) fn reopen(conn: &Connection, change: &Change, now: Time) -> Result<()
         // The new head is judged like any other: of the feedback on the old one, only people's
         // requests remain. If a person was asked, a push is their answer.
         rejections::answer_by_push(conn, id, left)?;
-        return go_on(conn, &moved, CLOSED, now);
+        return continue_reopened(conn, &moved, CLOSED, now);
     }
     match (left, escalate::last(conn, id)?) {
         (State::Escalated, Some(escalated)) => {
@@ -50,7 +50,7 @@ pub(crate) fn reopen(conn: &Connection, change: &Change, now: Time) -> Result<()
         }
         (left, _) => {
             let back = stand(conn, &back, left, now)?;
-            go_on(conn, &back, CLOSED, now)
+            continue_reopened(conn, &back, CLOSED, now)
         }
     }
 }
@@ -66,7 +66,7 @@ pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Tim
     if Bound::of(&escalated) != Some(Bound::Unreadable) {
         return Ok(false);
     }
-    let why = "it goes on where it was before its PR could not be read";
+    let why = "the PR is readable again; continuing from the previous state";
     let resumed = body::Resumed {
         reason: why.to_owned(),
         held_for: None,
@@ -81,7 +81,7 @@ pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Tim
         now,
     )?;
     let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
-    go_on(conn, &back, (RejectionState::Escalated, None), now)?;
+    continue_reopened(conn, &back, (RejectionState::Escalated, None), now)?;
     Ok(true)
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn may_come_back(conn: &Connection, change: &Change) -> Result<bool> 
 
 /// Reopens the fix that was open, and leaves other requests for the next one. If there is nothing
 /// to wait for, an approved head stays approved, and any other is reviewed.
-fn go_on(
+fn continue_reopened(
     conn: &Connection,
     back: &Change,
     ended: (RejectionState, Option<RejectionEnd>),

@@ -30,6 +30,12 @@ UPDATE rejections SET ended_by = CASE
         WHEN reason LIKE '% moved the head to %' THEN 'head_moved'
         WHEN state = 'superseded' THEN 'superseded'
         WHEN state = 'escalated' THEN 'needs_person'
+        WHEN EXISTS (SELECT 1 FROM events
+            WHERE events.change_id = rejections.change_id AND event_type = 'skipped'
+                AND summary = rejections.reason || '; going on as on_max_cycles says') THEN 'bound_passed'
+        WHEN EXISTS (SELECT 1 FROM work_items
+            WHERE work_items.item_id = rejections.item_id AND status = 'cancelled'
+                AND failure_reason = rejections.reason) THEN 'not_runnable'
         ELSE 'change_over'
     END
 WHERE state IN ('superseded', 'escalated', 'skipped');

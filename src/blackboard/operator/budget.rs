@@ -36,7 +36,7 @@ impl Addition {
             (self.tokens, format!("{} more tokens", self.tokens)),
             (
                 self.run_ms,
-                format!("{} s more of agents' time", self.run_ms / 1000),
+                format!("{} s more agent time", self.run_ms / 1000),
             ),
         ];
         parts
@@ -89,7 +89,7 @@ pub(crate) fn add_budget(
             added: Some(*added),
             ..body::Instructed::new(body::Action::Budget, why.unwrap_or(""), actor)
         },
-        format!("{actor} allows {text}{reason}"),
+        format!("{actor} allowed {text}{reason}"),
     )
     .by(actor);
     crate::blackboard::append(conn, &event, now)?;
@@ -99,21 +99,21 @@ pub(crate) fn add_budget(
     match escalate::failed_item(conn, id)? {
         _ if added.fixes > 0 => ask_anew(conn, &change, None, BeginsRound::No, actor, now),
         Some(failed) => reopen_failed(conn, id, &failed, actor, now),
-        None => rejections::go_on(conn, &change, actor, now),
+        None => rejections::answer_escalation(conn, &change, actor, now),
     }
 }
 
 fn refuse(change: &Change, added: &Addition) -> Result<()> {
     let id = &change.change_id;
-    changes::refuse_if_over(change, "nothing more is done for it")?;
+    changes::refuse_if_over(change, "its limits can no longer be raised")?;
     if [added.fixes, added.run_ms, added.tokens, added.cost_micros]
         .iter()
         .any(|n| *n < 0)
         || *added == Addition::default()
     {
         return Err(BoardError::refused_with_hint(
-            format!("nothing would be added to the bounds of {id}"),
-            "a number from 1 on; `remand pause` and `remand cancel` stop a change",
+            format!("nothing to add to the limits of {id}"),
+            "the number must be at least 1; to stop a change, use `remand pause` or `remand cancel`",
         ));
     }
     let unbounded = [
@@ -128,8 +128,8 @@ fn refuse(change: &Change, added: &Addition) -> Result<()> {
     ];
     match unbounded.iter().find(|(_, is_so)| *is_so) {
         Some((what, _)) => Err(BoardError::refused_with_hint(
-            format!("{id} has no bound on {what}: there is nothing to add to"),
-            format!("`remand status {id}` shows its bounds"),
+            format!("{id} has no limit on {what} to raise"),
+            format!("`remand status {id}` shows its limits"),
         )),
         None => Ok(()),
     }

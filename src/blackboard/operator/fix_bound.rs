@@ -68,10 +68,10 @@ pub(crate) fn project_max_fix_cycles(
 pub(crate) fn fix_bound(conn: &Connection, change: &Change) -> Result<FixBound> {
     let budget = &change.budget;
     let from = match budget.own_max_fix_cycles {
-        Some(own) => format!("{own} from a person for {}", change.change_id),
+        Some(own) => format!("{own} set by a person for {}", change.change_id),
         None => match project_max_fix_cycles(conn, &change.project_id)? {
             Some(bound) => format!("{} from {}", bound.most, bound.from),
-            None => "from the settings when it entered".to_owned(),
+            None => "from the settings when the change was added".to_owned(),
         },
     };
     let added = match budget.added_fix_cycles {

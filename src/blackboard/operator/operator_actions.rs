@@ -52,18 +52,18 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
         if let Some(until) = change.held_until {
             return Err(BoardError::refused_with_hint(
                 format!("{id} is held until {until}, not escalated: there is nothing to retry"),
-                format!("`remand resume {id}` goes on now"),
+                format!("`remand resume {id}` continues now"),
             ));
         }
         let what = if state == State::Escalated {
-            format!("nothing of {id} failed that could be tried again")
+            format!("{id} has no failed item to retry")
         } else {
             format!("{id} is {state}, not escalated: there is nothing to retry")
         };
         return Err(BoardError::refused_with_hint(
             what,
             format!(
-                "`remand budget {id} --fixes +1` gives it one more fix, `remand refine {id}` a new round; `remand why {id}` says where it stands"
+                "`remand budget {id} --fixes +1` allows one more fix, `remand refine {id}` starts a new round; `remand why {id}` explains its state"
             ),
         ));
     };
@@ -86,7 +86,7 @@ pub(crate) fn reopen_failed(
     actor: &str,
     now: Time,
 ) -> Result<Change> {
-    let mut back = go_on(conn, id, actor, now)?;
+    let mut back = end_escalation(conn, id, actor, now)?;
     rejections::reopen_escalated(conn, id, &failed.item_id)?;
     if failed.source == Source::ReviewFix {
         back = changes::advance(conn, id, Trigger::FixCreated, actor, now)?;
@@ -108,7 +108,7 @@ pub(crate) fn reopen(
     if change.state != State::Escalated {
         return Ok(change);
     }
-    let back = go_on(conn, id, actor, now)?;
+    let back = end_escalation(conn, id, actor, now)?;
     rejections::reopen_escalated(conn, id, item)?;
     Ok(back)
 }
@@ -123,7 +123,7 @@ pub(crate) fn refine(
     now: Time,
 ) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
-    changes::refuse_if_over(&change, "nothing more is done for it")?;
+    changes::refuse_if_over(&change, "it can no longer be refined")?;
     let says_nothing = crate::blackboard::last_review(conn, id)?
         .is_none_or(|review| review.verdict == Verdict::Approved);
     let waiting = crate::blackboard::rejections_of(conn, id, Some(RejectionState::Pending))?;
@@ -137,10 +137,8 @@ pub(crate) fn refine(
         && is_quiet
     {
         return Err(BoardError::refused_with_hint(
-            format!(
-                "{id} has no open finding and nothing was said against it: there is nothing to refine from"
-            ),
-            "say what is to be done with --text",
+            format!("{id} has no open findings and no feedback: there is nothing to refine"),
+            "describe what to do with --text",
         ));
     }
     if change.budget.total_fixes >= change.budget.max_total_fixes {
@@ -171,22 +169,27 @@ fn has_room(conn: &Connection, change: &Change) -> Result<bool> {
 
 /// Ends an escalation that a person has answered by their request: fixes are made again, and the
 /// change returns to its previous state.
-pub(crate) fn go_on(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<Change> {
+pub(crate) fn end_escalation(
+    conn: &Connection,
+    id: &ChangeId,
+    actor: &str,
+    now: Time,
+) -> Result<Change> {
     let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
     forget_progress(conn, id, now)?;
     pulls::judge_again(conn, id)?;
     Ok(back)
 }
 
-/// Like [`go_on`]. If the head has no verdict yet, its review comes first, and rejections wait for
+/// Like [`end_escalation`]. If the head has no verdict yet, its review comes first, and rejections wait for
 /// it.
-pub(crate) fn go_on_with_review(
+pub(crate) fn end_escalation_with_review(
     conn: &Connection,
     id: &ChangeId,
     actor: &str,
     now: Time,
 ) -> Result<Change> {
-    let back = go_on(conn, id, actor, now)?;
+    let back = end_escalation(conn, id, actor, now)?;
     if back.state == State::PendingSelfReview {
         let key = format!("code_review:{id}:{}:{now}", back.head);
         finish::requeue_review(conn, &back, &key, now)?;
@@ -221,7 +224,7 @@ pub(crate) fn ask_anew(
             .map(|r| r.body.clone()),
     );
     let summary = text.map_or_else(
-        || format!("go on with {} open findings", open.len()),
+        || format!("continue with {} open findings", open.len()),
         str::to_owned,
     );
     let rejected = body::WorkRejected {
@@ -238,7 +241,7 @@ pub(crate) fn ask_anew(
     };
     // This comes first: if the change is waiting for a person, the rejection would wait with it.
     let back = if change.state == State::Escalated {
-        go_on_with_review(conn, id, actor, now)?
+        end_escalation_with_review(conn, id, actor, now)?
     } else {
         change.clone()
     };
@@ -323,7 +326,7 @@ pub(crate) fn unanswered(conn: &Connection, id: &ChangeId) -> Result<Unanswered>
 /// Reopens the posts that the forge refused, and returns their number.
 pub(crate) fn post(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<usize> {
     let change = crate::blackboard::change(conn, id)?;
-    changes::refuse_if_over(&change, "nothing is posted for it any more")?;
+    changes::refuse_if_over(&change, "nothing more is posted for it")?;
     let opened = outbox::post_again(conn, id)?;
     if opened > 0 {
         instruct(conn, id, Action::Post, "", actor, now)?;
@@ -376,7 +379,7 @@ pub(crate) fn cancel_item(
         let escalation = Escalation::new(
             format!("{actor} cancelled {} {id}: {reason}", cancelled.source),
             decision!(
-                "accept it ({approve}), go on ({refine}), or close it ({cancel})",
+                "accept it ({approve}), continue ({refine}), or close it ({cancel})",
                 approve = Decision::approve(change_id),
                 refine = Decision::refine(change_id),
                 cancel = Decision::cancel(change_id),
@@ -415,7 +418,7 @@ pub(crate) fn instruct(
     let event = NewEvent::about(
         id,
         body::Instructed::new(action, text, actor),
-        format!("{actor} says {action}{colon}{text}"),
+        format!("{actor} requested {action}{colon}{text}"),
     )
     .by(actor);
     crate::blackboard::append(conn, &event, now)?;

@@ -42,11 +42,11 @@ pub(crate) fn resume(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -
     }
     let change = crate::blackboard::change(conn, id)?;
     if change.held_until.is_some() {
-        hold::end_hold(conn, &change, &format!("{actor} says so"), now)?;
+        hold::end_hold(conn, &change, &format!("requested by {actor}"), now)?;
         hold::forget_repeats(conn, id)?;
     }
     retry_now(conn, id, now)?;
-    go_on(conn, id)
+    unblock_if_free(conn, id)
 }
 
 /// Makes postponed reads and posts due now.
@@ -74,11 +74,11 @@ pub(crate) fn resume_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Re
         "UPDATE changes SET paused_by_rules = 0, updated_at = :now WHERE change_id = :id",
         params! { now, id },
     )?;
-    go_on(conn, id).map(drop)
+    unblock_if_free(conn, id).map(drop)
 }
 
 /// Makes blocked items available, if nothing blocks them any more.
-pub(crate) fn go_on(conn: &Connection, id: &ChangeId) -> Result<Change> {
+pub(crate) fn unblock_if_free(conn: &Connection, id: &ChangeId) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
     if !change.paused && change.held_until.is_none() {
         hold::unblock(conn, id)?;

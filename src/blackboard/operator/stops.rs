@@ -66,7 +66,11 @@ pub(crate) fn stop(
         }
     }
     mark(conn)?;
-    let how = if order.at_once { "stop now" } else { "stop" };
+    let how = if order.at_once {
+        "an immediate stop"
+    } else {
+        "a stop"
+    };
     let stop = body::Instructed {
         at_once: Some(order.at_once),
         ..body::Instructed::new(body::Action::Stop, order.reason.unwrap_or(""), actor)
@@ -96,7 +100,7 @@ pub(crate) fn start(
     }
     mark(conn)?;
     let start = body::Instructed::new(body::Action::Start, "", actor);
-    let event = instruction_event(project, start, "start", None);
+    let event = instruction_event(project, start, "a start", None);
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
 }
@@ -141,7 +145,7 @@ pub(crate) fn under_way(conn: &Connection, project: Option<&ProjectId>) -> Resul
          WHERE r.ended_at IS NULL AND r.pid IS NOT NULL AND w.status <> 'claimed'
              AND (:project IS NULL OR c.project_id = :project)
          UNION ALL
-         SELECT i.kind || ' to be posted', c.change_id, i.claimed_by
+         SELECT 'pending ' || i.kind, c.change_id, i.claimed_by
          FROM intents i INDEXED BY intents_open JOIN changes c USING (change_id)
          WHERE i.done_at IS NULL AND i.kind <> 'push' AND i.claimed_by IS NOT NULL
              AND (:project IS NULL OR c.project_id = :project)",
@@ -172,7 +176,7 @@ fn mark(conn: &Connection) -> Result<()> {
         if stopped {
             hold::block(conn, &id)?;
         } else {
-            pause::go_on(conn, &id)?;
+            pause::unblock_if_free(conn, &id)?;
         }
     }
     Ok(())
@@ -189,7 +193,8 @@ fn instruction_event(
     let reason = reason
         .map(|reason| format!(": {reason}"))
         .unwrap_or_default();
-    let event = NewEvent::new(order, format!("{actor} says {how} {what}{reason}")).by(actor);
+    let event =
+        NewEvent::new(order, format!("{actor} requested {how} of {what}{reason}")).by(actor);
     match project {
         Some(id) => event.on(TargetType::Project, id),
         None => event.on(TargetType::Blackboard, "everything"),

@@ -54,7 +54,7 @@ impl ShadowReview {
             }
             (None, trouble) => format!(
                 "not reviewed: {}",
-                trouble.as_deref().unwrap_or("the reason is not recorded")
+                trouble.as_deref().unwrap_or("no reason was recorded")
             ),
         }
     }
@@ -93,7 +93,7 @@ pub(crate) fn claim_shadow_review(
         from_row::item,
     )?;
     let change_id = change_of(&item)?;
-    let summary = format!("{} {} claimed, in shadow", item.source, item.item_id);
+    let summary = format!("{} {} claimed in shadow mode", item.source, item.item_id);
     let event = about_item(
         &change_id,
         &item.item_id,
@@ -142,10 +142,7 @@ pub(crate) fn end_shadow_review(
         "UPDATE work_items SET lost_runs = 0, asked_again = 0 WHERE item_id = :id",
         params! { id: item.item_id },
     )?;
-    let summary = format!(
-        "reviewed in shadow, nothing follows from it: {}",
-        review.text()
-    );
+    let summary = format!("reviewed in shadow mode, with no effect: {}", review.text());
     // The body may be long, and is stored in its row.
     let shadowed = body::Shadowed {
         item_id: Some(review.item_id.clone()),

@@ -96,7 +96,7 @@ pub(crate) fn set_project_shadow(
     for change in mark(conn)? {
         if !change.state.is_over() {
             let setting = if change.shadow { "on" } else { "off" };
-            let summary = format!("shadow is {setting}, as the configuration says for {project}");
+            let summary = format!("shadow mode is {setting}, as configured for {project}");
             let instructed = body::Instructed::new(body::Action::Shadow, setting, "configuration");
             let event = NewEvent::about(&change.change_id, instructed, summary);
             crate::blackboard::append(conn, &event, now)?;
@@ -134,7 +134,7 @@ pub(crate) fn set_shadow(
     now: Time,
 ) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
-    changes::refuse_if_over(&change, "nothing is done for it anyway")?;
+    changes::refuse_if_over(&change, "shadow mode has no effect on it")?;
     if shadow == Some(ShadowMode::Review) {
         conn.execute(
             "DELETE FROM shadow_reviews WHERE change_id = :id AND trouble IS NOT NULL",
@@ -173,7 +173,7 @@ fn mark(conn: &Connection) -> Result<Vec<Change>> {
         if crate::blackboard::change(conn, &id)?.shadow {
             hold::block(conn, &id)?;
         } else {
-            pause::go_on(conn, &id)?;
+            pause::unblock_if_free(conn, &id)?;
         }
         changes.push(crate::blackboard::change(conn, &id)?);
     }
@@ -231,7 +231,7 @@ pub(crate) fn record_shadow(
     if inserted == 0 {
         return Ok(false);
     }
-    let summary = format!("not run, as it is in shadow: {}", told(item, shadowed));
+    let summary = format!("not run, in shadow mode: {}", told(item, shadowed));
     let body = body::Shadowed {
         item_id: Some(shadowed.item_id.clone()),
         source: Some(item.source),
@@ -259,14 +259,14 @@ pub(crate) fn told(item: &Item, shadowed: &Shadowed) -> String {
     let agent = shadowed
         .agent
         .as_deref()
-        .unwrap_or("nobody (no agent is configured)");
+        .unwrap_or("no agent (none is configured)");
     let model = shadowed
         .model
         .as_deref()
         .map(|model| format!(" ({model})"))
         .unwrap_or_default();
     let prompt = match (&shadowed.trouble, shadowed.prompt_bytes) {
-        (Some(trouble), _) => format!("its prompt can't be made: {trouble}"),
+        (Some(trouble), _) => format!("its prompt cannot be built: {trouble}"),
         (None, bytes) => format!("with a prompt of {} bytes", bytes.unwrap_or_default()),
     };
     let estimate = shadowed

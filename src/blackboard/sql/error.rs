@@ -14,7 +14,7 @@ pub(crate) enum Error {
         column: String,
         problem: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("a value can't be stored as JSON")]
+    #[error("cannot serialize a value as JSON")]
     Unstorable(#[source] serde_json::Error),
     #[error("the query returned no rows")]
     NoRow,

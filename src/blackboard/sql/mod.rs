@@ -3,7 +3,7 @@
 
 mod error;
 #[cfg(feature = "failpoints")]
-mod prose;
+pub(super) mod prose;
 mod transaction;
 mod value;
 

@@ -75,7 +75,7 @@ fn each_thing_that_must_not_be_is_named() {
         (
             waiting,
             "INSERT INTO events (event_type, target_type, target_id, change_id, summary) VALUES ('skipped', 'change', 'c9', 'c9', 'x')".into(),
-            &["I12: a row of events points to a row of changes that is not there"],
+            &["I12: a row of events references a missing row of changes"],
         ),
         (
             escalated,
@@ -120,9 +120,9 @@ fn each_thing_that_must_not_be_is_named() {
         (
             waiting,
             "UPDATE work_items SET status = 'cancelled', completed_at = '2026-11-16T08:00:00.000Z'".into(),
-            &["I7: c1 is pending_self_review, but nothing is open that would move it on"],
+            &["I7: c1 is pending_self_review, but it has no open item to continue with"],
         ),
-        (refining, "UPDATE runs SET epoch = 9 WHERE run_id = 'r2'".into(), &["I8: r2 has epoch 9, which w2 never had"]),
+        (refining, "UPDATE runs SET epoch = 9 WHERE run_id = 'r2'".into(), &["I8: r2 has epoch 9, but w2 never had it"]),
         (
             refining,
             "ALTER TABLE reviews RENAME TO reviews_old;
@@ -137,12 +137,12 @@ fn each_thing_that_must_not_be_is_named() {
             refining,
             moved(r#"{"from": "refining", "to": "approved", "on": "fix_finished"}"#),
             &[
-                "I7: event NEWEST: c1 went from refining to approved, which is not in the table",
-                "I7: c1 is refining, its events say approved",
+                "I7: event NEWEST: invalid transition of c1 from refining to approved",
+                "I7: c1 is refining, but its events lead to approved",
             ],
         ),
-        (refining, moved("{}"), &["I7: event NEWEST names no state that it leads to"]),
-        (refining, "UPDATE changes SET state = 'approved'".into(), &["I7: c1 is approved, its events say refining"]),
+        (refining, moved("{}"), &["I7: event NEWEST has no target state"]),
+        (refining, "UPDATE changes SET state = 'approved'".into(), &["I7: c1 is approved, but its events lead to refining"]),
     ];
     for (story, sql, expected) in cases {
         assert_eq!(found_after(&mut story(), &sql), expected, "{sql}");
@@ -169,7 +169,7 @@ fn a_rejected_change_that_nothing_will_fix_is_named() {
         .collect();
     assert_eq!(
         found,
-        ["c1 is self_review_failed, but no rejection is left that would move it on"]
+        ["c1 is self_review_failed, but it has no pending rejection"]
     );
 }
 

@@ -238,7 +238,7 @@ pub(crate) fn skip_unknown_sources(conn: &Connection, now: Time) -> Result<usize
             "this version does not run items of source `{}`",
             item.source
         );
-        let summary = format!("{} left alone: {reason}", item.item_id);
+        let summary = format!("{} is not run: {reason}", item.item_id);
         let skipped = body::Skipped::because(body::SkipCode::SourceNotRun, reason);
         let event = NewEvent::new(skipped, summary)
             .on(TargetType::WorkItem, &item.item_id)

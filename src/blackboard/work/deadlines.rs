@@ -118,7 +118,7 @@ pub(crate) fn void_implausible(conn: &Connection, latest: &Latest) -> Result<usi
 
 fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
     let why = format!(
-        "the {} was put off by a clock that was ahead, and is due now",
+        "the {} was postponed while the clock was ahead, and is due now",
         one.deadline
     );
     let sql = match one.deadline {
@@ -129,7 +129,7 @@ fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
             hold::end_hold(
                 conn,
                 &change,
-                "its end was stored by a clock that was ahead",
+                "its end was set while the clock was ahead",
                 now,
             )?;
             // Its reads and posts may have been postponed by the same clock.

@@ -148,7 +148,7 @@ pub(crate) fn finish_review(
             complete(conn, &item, now)?;
             settle(conn, id)?;
             let escalation = Escalation::new(
-                format!("the reviewer wants a discussion: {summary}"),
+                format!("the reviewer asks for a discussion: {summary}"),
                 decision!(
                     "read the review (remand show {review_id}), then {refine} or {approve}",
                     refine = Decision::refine(id),
@@ -162,7 +162,7 @@ pub(crate) fn finish_review(
         Verdict::Unclear => {
             let failure = Escalation::new(
                 format!(
-                    "the review can't be read as a verdict, also when asked again: {}",
+                    "the review has no clear verdict, even after asking again: {}",
                     done.reason
                 ),
                 decision!(
@@ -200,7 +200,7 @@ pub(crate) fn ask_again(
             reason: unclear.reason.clone(),
             missing: unclear.missing.clone(),
         },
-        format!("unclear, asking once more: {}", unclear.reason),
+        format!("verdict unclear, asking again: {}", unclear.reason),
     );
     crate::blackboard::append(conn, &event, now)?;
     Ok(())

@@ -128,7 +128,7 @@ pub(crate) fn resume_due(conn: &Connection, now: Time) -> Result<Vec<Change>> {
         from_row::change,
     )?;
     for change in &due {
-        end_hold(conn, change, "the time is up", now)?;
+        end_hold(conn, change, "the hold has expired", now)?;
     }
     Ok(due)
 }
@@ -172,7 +172,7 @@ pub(crate) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time)
             reason: why.to_owned(),
             held_for: change.hold_reason.clone(),
         },
-        format!("going on: {why}"),
+        format!("resumed: {why}"),
     );
     crate::blackboard::append(conn, &event, now)?;
     Ok(())

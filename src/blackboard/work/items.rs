@@ -178,8 +178,8 @@ pub(crate) fn cancel_item(
     )?;
     if moved != 1 {
         return Err(BoardError::refused_with_hint(
-            format!("{id} is {} and can't be cancelled", before.status),
-            "open items are available, claimed or blocked",
+            format!("cannot cancel {id}: it is {}", before.status),
+            "only available, claimed and blocked items can be cancelled",
         ));
     }
     let cancelled = body::WorkCancelled {
@@ -228,8 +228,8 @@ pub(crate) fn requeue_item(
     {
         let (of, state, source) = (&change.change_id, change.state, before.source);
         return Err(BoardError::refused_with_hint(
-            format!("{of} is {state}: it has no use for {source} {id}"),
-            format!("`remand retry {of}` or `remand refine {of}` send it on"),
+            format!("cannot requeue {source} {id}: {of} is {state}"),
+            format!("use `remand retry {of}` or `remand refine {of}`"),
         ));
     }
     let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
@@ -247,8 +247,8 @@ pub(crate) fn requeue_item(
     let reopened = item(conn, id)?;
     if moved != 1 {
         return Err(BoardError::refused_with_hint(
-            format!("{id} is {} and can't be queued again", reopened.status),
-            "failed and cancelled items can",
+            format!("cannot requeue {id}: it is {}", reopened.status),
+            "only failed and cancelled items can be requeued",
         ));
     }
     let created = body::WorkCreated {
@@ -257,7 +257,7 @@ pub(crate) fn requeue_item(
         idempotency_key: None,
         again: true,
     };
-    let event = NewEvent::new(created, format!("{} {id} queued again", reopened.source))
+    let event = NewEvent::new(created, format!("{} {id} requeued", reopened.source))
         .on(TargetType::WorkItem, id)
         .of(reopened.change_id.as_ref());
     crate::blackboard::append(conn, &event, now)?;

@@ -101,7 +101,7 @@ pub(crate) fn start_run(
     let event = NewEvent::about(
         &change.change_id,
         started,
-        format!("{run_id} of {} begins", claim.item_id),
+        format!("{run_id} of {} started", claim.item_id),
     )
     .on(TargetType::Run, &run_id);
     crate::blackboard::append(conn, &event, now)?;
@@ -110,7 +110,7 @@ pub(crate) fn start_run(
     }
     if !new.cuts.is_empty() {
         let summary = format!(
-            "too long for the prompt of {run_id}, left out: {}",
+            "left out of the prompt of {run_id}, which was too long: {}",
             names_of(&new.cuts)
         );
         let cuts = new.cuts.iter().copied().map(body::LeftOutPart::Section);
@@ -154,11 +154,11 @@ fn note_plan(
         | PlanReason::TopLevel => "some of its files cannot be read",
     };
     let given = if plan.folder.is_some() {
-        "not all of its plan"
+        "an incomplete plan"
     } else {
         "no plan"
     };
-    let summary = format!("{run_id} is given {given}: {why} ({})", change.branch);
+    let summary = format!("{run_id} runs with {given}: {why} ({})", change.branch);
     let skipped = body::Skipped {
         run_id: Some(run_id.clone()),
         plan: Some(plan.clone()),
@@ -306,7 +306,7 @@ fn one_of(moved: usize, claim: &Claim, id: &RunId) -> Result<()> {
     }
     let item = &claim.item_id;
     Err(BoardError::refused(format!(
-        "{id} is no run of {item} that ended by itself: nothing can be recorded for it"
+        "cannot record a result: {id} is not a finished run of {item}"
     )))
 }
 

@@ -36,7 +36,8 @@ pub(crate) fn print_answer_without(
     why: &Explanation,
     printed: &mut Vec<String>,
 ) -> Result<()> {
-    let answer = cap(&why.answer(), FIELD_CAP);
+    let whole = why.answer();
+    let answer = cap(&whole, FIELD_CAP);
     let since = why
         .since
         .map(|since| format!("  ({})", ago(since, ctx.now)))
@@ -45,8 +46,9 @@ pub(crate) fn print_answer_without(
     ctx.out
         .hanging(head, 2, style, &format!("{answer}{since}"))?;
     for command in &why.commands {
-        // The sentence about a decision contains its commands.
-        let is_printed = printed.contains(command) || answer.contains(&format!("`{command}`"));
+        // A sentence that was cut may have lost its commands.
+        let is_in_sentence = why.is_in_sentence(command) && answer == whole;
+        let is_printed = printed.contains(command) || is_in_sentence;
         if !is_printed {
             ctx.out.line(Line::new().plain("    ").command(command))?;
         }

@@ -339,7 +339,7 @@ fn a_bot_is_a_number_or_a_preset() {
      --> config.toml:4:11
       |
     4 | reviews = 'approve'
-      |           ^^^^^^^^^ unknown way of posting reviews `approve`; allowed: request_changes, comment, off
+      |           ^^^^^^^^^ unknown review posting mode `approve`; allowed: request_changes, comment, off
       |
       = help: without it the default holds: "request_changes"
     "#);
@@ -400,7 +400,7 @@ fn patterns_logins_and_paths() {
     5 | push.forbidden = ['[a]']
       |                   ^^^^^
       |
-      = help: only `*`, `?` and `**` stand for other characters, and none can be escaped
+      = help: only `*`, `?` and `**` are wildcards, and they cannot be escaped
 
     error: `projects.p.discover.authors[0]` cannot be `@ada`
      --> config.toml:7:12
@@ -416,7 +416,7 @@ fn patterns_logins_and_paths() {
     8 | branches = ['x**']
       |             ^^^^^
       |
-      = help: `**` stands for whole folders, with `/` around it
+      = help: `**` matches whole folders, with `/` around it
 
     error: `projects.p.discover.label` cannot be `a,b`
      --> config.toml:9:9

@@ -90,7 +90,7 @@ impl Task {
 
     /// Ends the review without a reviewer. In shadow nothing follows from it.
     pub(crate) async fn finish_by_gate(&self, red: GateRejection) -> Result<(), Interrupt> {
-        self.go_on()?;
+        self.check_cancelled()?;
         let claim = self.claim.clone();
         if self.in_shadow {
             let review = bb::ShadowReview {
@@ -144,14 +144,14 @@ impl Task {
 
     fn rejection_by(&self, red: &Red, base: &str, head: &str) -> GateRejection {
         let summary = format!(
-            "the gate `{}` is red on {}: {}",
+            "the gate `{}` fails on {}: {}",
             red.command,
             short_sha(head),
             gate_summary(&red.output)
         );
         let body = format!(
-            "The gate `{}` is red on this branch ({}). It is not red on {} ({}), so the change is what it fails on.\n\n\
-             Its output:\n\n{}",
+            "The gate `{}` fails on this branch ({}). It passes on {} ({}), so the change is the cause.\n\nIts \
+             output:\n\n{}",
             red.command,
             short_sha(head),
             self.change.base,
@@ -171,8 +171,8 @@ impl Task {
     fn red_without_the_change(&self, base: &str, red: &Red) -> String {
         let (name, output) = (&self.change.base, &red.output);
         format!(
-            "the gate `{}` is red on {name} ({}) too, so no agent was started: {}; fix {name}, `setup` or `gates`, or set \
-             red_base = \"ignore\". Its output: {}",
+            "the gate `{}` also fails on {name} ({}), so no agent was started: {}; fix {name}, `setup` or \
+             `gates`, or set red_base = \"ignore\". Its output: {}",
             red.command,
             short_sha(base),
             gate_summary(output),

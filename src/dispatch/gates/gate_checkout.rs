@@ -162,7 +162,7 @@ impl ProjectCommands<'_> {
         };
         let head = tested.view.commit;
         for (number, command) in self.rules.gates.iter().enumerate() {
-            self.go_on().await?;
+            self.check_cancelled().await?;
             let dir = match tested.fix {
                 Some(Span { run, .. }) => gate_folder(run, number)?,
                 None => {
@@ -177,10 +177,7 @@ impl ProjectCommands<'_> {
                 red = (!changed.is_empty()).then(|| Red {
                     command: command.join(" "),
                     status: Some(0),
-                    output: format!(
-                        "the gate changed files that are committed: {}",
-                        named(&changed)
-                    ),
+                    output: format!("the gate changed committed files: {}", named(&changed)),
                 });
             }
             if let Some(red) = red {
@@ -200,7 +197,7 @@ impl ProjectCommands<'_> {
             .map_or(&self.project.path, |task| &task.change.worktree);
         let output = red.output.replace(&tree, there);
         let note = format!(
-            "[run in a clean checkout of {}: only committed files and what `setup` makes are there]",
+            "[run in a clean checkout of {}, which has only committed files and the results of `setup`]",
             short_sha(head)
         );
         Red {
@@ -237,9 +234,7 @@ impl ProjectCommands<'_> {
             }
             return Ok(slot);
         }
-        Err(Interrupt::hold(
-            "no number is left for a checkout of the project",
-        ))
+        Err(Interrupt::hold("too many checkouts of the project"))
     }
 
     /// Decides if a failed set-up is the fault of the fix, which is reported like a red gate, or of the environment.
@@ -262,7 +257,7 @@ impl ProjectCommands<'_> {
         if self.set_up_inputs(slot).await? == with_fix {
             return Err(failure.hold());
         }
-        self.go_on().await?;
+        self.check_cancelled().await?;
         let view = GateView {
             commit: first,
             ..tested.view.clone()
@@ -287,7 +282,7 @@ impl ProjectCommands<'_> {
             output,
         } = failure;
         let output = format!(
-            "{what}; it works on {}, the commit before the fix\n{}",
+            "{what}; it passes on {}, the commit before the fix\n{}",
             short_sha(first),
             output_end(output.as_deref().unwrap_or_default(), OUTPUT_TAIL)
         );
@@ -330,10 +325,7 @@ impl ProjectCommands<'_> {
             }
             let changed = git.differing(checkout, view.commit).await?;
             if !changed.is_empty() {
-                let what = format!(
-                    "the set-up changed files that are committed: {}",
-                    named(&changed)
-                );
+                let what = format!("the setup changed committed files: {}", named(&changed));
                 return Ok(Some(SetUpFailure {
                     what,
                     status: Some(0),

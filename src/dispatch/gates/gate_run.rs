@@ -60,9 +60,13 @@ impl Task {
             let Some(red) = red else {
                 return bb::record_gates(conn, &claim, &id, GateResult::Green, "").map(drop);
             };
-            let said = format!("$ {}\n{}", red.command, red.output);
-            let round = bb::record_gates(conn, &claim, &id, GateResult::Red, &said)?;
-            let summary = format!("gate red: {}: {}", red.command, gate_summary(&red.output));
+            let output = format!("$ {}\n{}", red.command, red.output);
+            let round = bb::record_gates(conn, &claim, &id, GateResult::Red, &output)?;
+            let summary = format!(
+                "gate failed: {}: {}",
+                red.command,
+                gate_summary(&red.output)
+            );
             let failed = body::GateFailed {
                 run_id: Some(id.clone()),
                 command: red.command,
@@ -96,7 +100,7 @@ impl Task {
         }
         let mut red = None;
         for (number, command) in self.rules.gates.iter().enumerate() {
-            self.go_on()?;
+            self.check_cancelled()?;
             self.not_stopped().await?;
             let dir = gate_folder(run, number)?;
             red = self
@@ -136,9 +140,8 @@ impl Task {
         to: RestorePoint<'_>,
         cut: Cut,
     ) -> Result<(), Interrupt> {
-        self.git.unblock(place, to).await?;
-        let now = self.git.look(place).await?;
-        let status = self.git.status(place).await?;
+        let (now, left) = self.git.unblock_and_look(place, to).await?;
+        let status = self.git.shown(left);
         let is_there = now.head.as_deref() == Some(to.head_before) && now.operation.is_none();
         if is_there && to.head_at.fits(now.branch.as_deref()) && status.is_clean() {
             return Ok(());
@@ -161,10 +164,10 @@ impl Task {
             };
             return Err(Interrupt::fail(
                 format!(
-                    "the worktree has changed since the fix was committed ({what}); nothing was taken away"
+                    "the worktree has changed since the fix was committed ({what}); nothing was removed"
                 ),
                 decision!(
-                    "commit what is to stay in {worktree}, then {submit}",
+                    "commit what you want to keep in {worktree}, then {submit}",
                     worktree = self.change.worktree.as_str().into(),
                     submit = self.change.submit_advice(),
                 ),
@@ -174,7 +177,7 @@ impl Task {
         let restored = self.git.put_back(place, to).await?;
         crash_point!("git.gates_clean.after");
         if let Some(wip) = restored.wip {
-            tracing::info!(run_id = to.run, wip = %wip, "what a cut gate left behind is kept");
+            tracing::info!(run_id = to.run, wip = %wip, "leftovers of an interrupted gate kept");
         }
         Ok(())
     }
@@ -187,19 +190,18 @@ impl Task {
         place: &Place,
         to: RestorePoint<'_>,
     ) -> Result<Option<Red>, Interrupt> {
-        let now = self.git.look(place).await?;
-        let status = self.git.status(place).await?;
+        let (now, status) = self.git.look_and_status(place).await?;
         let is_on_branch = self.head_at().fits(now.branch.as_deref());
         let is_at_head =
             now.head.as_deref() == Some(to.head_before) && is_on_branch && now.operation.is_none();
         if !is_at_head || !status.changed.is_empty() {
             let output = if !status.changed.is_empty() {
                 format!(
-                    "the gates changed files that are committed: {}",
+                    "the gates changed committed files: {}",
                     named(&status.changed)
                 )
             } else if is_on_branch {
-                "a gate moved HEAD away from the commit that it was to test".to_owned()
+                "a gate moved HEAD away from the tested commit".to_owned()
             } else {
                 match self.head_at() {
                     HeadAt::Branch(branch) => format!("a gate left the branch {branch}"),
@@ -215,7 +217,7 @@ impl Task {
         if status.untracked.is_empty() {
             return Ok(None);
         }
-        tracing::info!(run_id = to.run, paths = %named(&status.untracked), "gates left new files behind");
+        tracing::info!(run_id = to.run, paths = %named(&status.untracked), "gates left new files");
         if self.change.own_worktree {
             self.git.put_back(place, to).await?;
         } else {
@@ -314,15 +316,15 @@ impl ProjectCommands<'_> {
             CommandEnd::Passed => Ok(None),
             CommandEnd::Failed => red(String::new()),
             CommandEnd::TimedOut => red(format!(
-                "it was ended after {} s\n",
+                "stopped after {} s\n",
                 self.settings.limits.gate.as_secs()
             )),
-            CommandEnd::Crashed(signal) => red(format!("it crashed (signal {signal})\n")),
+            CommandEnd::Crashed(signal) => red(format!("crashed with signal {signal}\n")),
             CommandEnd::NotStarted(why) => {
-                hold(HoldKind::Environment, format!("can't be started: {why}"))
+                hold(HoldKind::Environment, format!("cannot be started: {why}"))
             }
             CommandEnd::Killed => hold(HoldKind::GateEnded, "was killed".into()),
-            CommandEnd::Vanished => hold(HoldKind::GateEnded, "vanished without a word".into()),
+            CommandEnd::Vanished => hold(HoldKind::GateEnded, "ended without a result".into()),
         }
     }
 }
@@ -336,7 +338,7 @@ pub(crate) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf, Interrupt
             return Ok(dir);
         }
     }
-    Err(Interrupt::hold("no number is left for a gate's folder"))
+    Err(Interrupt::hold("too many folders of this gate"))
 }
 
 /// Returns at most this many bytes from the end of an output, starting with a whole line if possible.

@@ -36,7 +36,7 @@ pub(crate) async fn try_out(settings: &Settings, project: &Project, git: &Git) -
     match run(settings, project, git).await {
         Ok(trial) => trial,
         Err(stop) => Trial::NotRun {
-            reason: stop.reason().unwrap_or_else(|| "it was stopped".to_owned()),
+            reason: stop.reason().unwrap_or_else(|| "stopped".to_owned()),
         },
     }
 }

@@ -148,9 +148,7 @@ impl ProjectCommands<'_> {
             }
             return Ok(dir);
         }
-        Err(Interrupt::hold(
-            "there is no number left for a job's folder",
-        ))
+        Err(Interrupt::hold("too many folders of this job"))
     }
 
     /// Returns a new directory for each job of this name, created.
@@ -161,10 +159,10 @@ impl ProjectCommands<'_> {
     }
 
     /// Checks that the next command may start.
-    pub(crate) async fn go_on(&self) -> Result<(), Interrupt> {
+    pub(crate) async fn check_cancelled(&self) -> Result<(), Interrupt> {
         match self.task {
             Some(task) => {
-                task.go_on()?;
+                task.check_cancelled()?;
                 task.not_stopped().await
             }
             None => Ok(()),
@@ -195,7 +193,7 @@ fn command_end(exit: Option<&Exit>) -> Option<CommandEnd> {
         (Ended::DaemonGone | Ended::Lost, _, _) => CommandEnd::Killed,
         (Ended::NotStarted, _, _) => {
             let why = exit.detail.clone();
-            CommandEnd::NotStarted(why.unwrap_or_else(|| "it is not there".into()))
+            CommandEnd::NotStarted(why.unwrap_or_else(|| "command not found".into()))
         }
     })
 }

@@ -73,7 +73,7 @@ impl ProjectCommands<'_> {
         }
         let command = self.rules.setup.join(" ");
         let failure = |what: String| SetUpFailure {
-            what: format!("the set-up `{command}` {what}"),
+            what: format!("the setup `{command}` {what}"),
             status: done.status,
             output: Some(done.output()),
         };
@@ -88,15 +88,15 @@ impl ProjectCommands<'_> {
             CommandEnd::Passed => Ok(None),
             CommandEnd::Failed => Ok(Some(failed())),
             CommandEnd::TimedOut => Ok(Some(failure(format!(
-                "was ended after {} s",
+                "was stopped after {} s",
                 self.settings.limits.setup.as_secs()
             )))),
             CommandEnd::NotStarted(why) => Err(Interrupt::hold(format!(
-                "the set-up `{command}` can't be started: {why}"
+                "the setup `{command}` cannot be started: {why}"
             ))),
             CommandEnd::Crashed(_) | CommandEnd::Killed => Err(failed().hold()),
             CommandEnd::Vanished => Err(Interrupt::hold(format!(
-                "the set-up `{command}` vanished without a word"
+                "the setup `{command}` ended without a result"
             ))),
         }
     }
@@ -131,7 +131,7 @@ impl Task {
         };
         let elapsed_ms = done.elapsed_ms;
         let summary = format!(
-            "set-up of the {place} {}: {result} after {elapsed_ms} ms",
+            "setup of the {place} {}: {result} after {elapsed_ms} ms",
             path.display()
         );
         let ran = body::SetupRun {

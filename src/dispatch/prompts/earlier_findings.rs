@@ -6,7 +6,7 @@ use super::prompt_parts::was_told;
 use crate::blackboard::{self as bb, OpenFinding};
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::task::Task;
-use crate::git::Place;
+use crate::git::{GitError, Place};
 use crate::review_text::{Earlier, PathState, PromptPresence};
 use crate::work::Run;
 
@@ -95,10 +95,12 @@ impl Task {
         from: &str,
         to: &str,
     ) -> Result<BTreeSet<String>, Interrupt> {
-        if self.git.resolve(place, from).await?.is_none() {
-            return Ok(BTreeSet::new());
-        }
-        let files = self.git.changed_files(place, from, to).await?;
+        let files = match self.git.changed_files(place, from, to).await {
+            Err(GitError::Failed { .. }) if self.git.resolve(place, from).await?.is_none() => {
+                return Ok(BTreeSet::new());
+            }
+            files => files?,
+        };
         Ok(files
             .into_iter()
             .flat_map(|file| file.old_path.into_iter().chain([file.path]))

@@ -173,7 +173,9 @@ impl Task {
             .map(|finding| {
                 format!(
                     "{} ({}): {}",
-                    finding.finding_id, finding.outcome, finding.finding.text
+                    finding.finding_id,
+                    finding.outcome,
+                    finding.finding.titled_text()
                 )
             })
             .collect();
@@ -194,9 +196,9 @@ impl Task {
         }
         let guidance = guidance
             .into_iter()
-            .map(|(key, said)| Comment {
+            .map(|(key, guidance)| Comment {
                 key,
-                text: said.body,
+                text: guidance.body,
             })
             .collect();
         let (told, gate_output) = match purpose {
@@ -378,7 +380,7 @@ fn name_findings(rejection: &mut Rejection, ledger: &[bb::OpenFinding]) {
         let hunk = finding.context.as_deref();
         if let Some(hunk) = hunk.filter(|hunk| !hunk.trim().is_empty()) {
             finding.text = format!(
-                "{}\n\nIt stands under these lines of the diff:\n{}",
+                "{}\n\nThe comment refers to these lines of the diff:\n{}",
                 finding.text,
                 last_lines(hunk)
             );

@@ -97,10 +97,7 @@ impl Task {
             "listed by"
         };
         let escalation = Escalation::new(
-            format!(
-                "{texts} not given to an agent ({}), as {why}",
-                named(&names)
-            ),
+            format!("{texts} not given to an agent ({}): {why}", named(&names)),
             decision!(
                 "read what was left out ({list} {events}); then {refine} starts another fix with it, or accept the change as it is ({approve})",
                 events = Decision::command(format!("remand events --change {id} --json")),

@@ -45,7 +45,7 @@ impl Task {
             && self.is_another_daemon(&row.holder)
         {
             return Err(not_in_force(
-                "the running daemon has another configuration in force than its files",
+                "the configuration in force in the running daemon differs from its files",
             ));
         }
         Ok(())

@@ -19,7 +19,7 @@ use crate::finding::{Finding, Verdict};
 use crate::github::{Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent};
 use crate::intent::{IntentResult, Payload, PostedReview};
 use crate::process;
-use crate::pull_request::{Comment, PostReviews, ReviewState, SaidKind, marker_line, marker_of};
+use crate::pull_request::{Comment, CommentKind, PostReviews, ReviewState, marker_line, marker_of};
 use crate::remote::tells_a_secret;
 use crate::sanitize::posted;
 
@@ -43,10 +43,10 @@ impl Dispatch {
     /// Posts open intents until `stop`.
     pub(crate) async fn run_posts(self: Arc<Self>, wake: Arc<Notify>, stop: CancellationToken) {
         if let Err(error) = self.detach_worktrees().await {
-            tracing::error!(error = ?error, "worktrees could not be detached from their branches");
+            tracing::error!(error = ?error, "cannot detach worktrees from their branches");
         }
         if let Err(error) = self.settle_pushes().await {
-            tracing::error!(error = ?error, "pushes that were cut could not be looked for");
+            tracing::error!(error = ?error, "cannot look up interrupted pushes");
         }
         while !stop.is_cancelled() {
             if let Err(error) = self.post_due(&stop).await {
@@ -100,7 +100,7 @@ impl Dispatch {
         if !claimed {
             return Ok(false);
         }
-        if let Some(why) = self.is_still_at_work(&intent).await {
+        if let Some(why) = self.kill_leftover_gh(&intent).await {
             return self.put_off(intent, why).await;
         }
         let id = intent.change_id.clone();
@@ -146,14 +146,14 @@ impl Dispatch {
 
     /// A killed remand leaves its gh running, whose post may not be visible yet. That gh is ended, and the forge is
     /// searched for its post later.
-    async fn is_still_at_work(&self, intent: &Intent) -> Option<GithubError> {
+    async fn kill_leftover_gh(&self, intent: &Intent) -> Option<GithubError> {
         let dead = intent
             .claimed_by
             .as_ref()
             .filter(|holder| **holder != self.holder)?;
         let what = match process::end_marked(forge_mark(dead).as_ref()).await {
             Ok(0) => return None,
-            Ok(_) => "a gh of a remand that died was at work on it".to_owned(),
+            Ok(_) => "a gh process of a killed remand was still running".to_owned(),
             Err(error) => chain(&error),
         };
         Some(GithubError::Transient {
@@ -176,10 +176,12 @@ impl Dispatch {
         };
         match (&intent.payload, there) {
             (Payload::Review(posted), there) => self.put_review(page, intent, posted, there).await,
-            (_, Some(said)) => Ok(found(intent, &said)),
+            (_, Some(comment)) => Ok(found(intent, &comment)),
             (Payload::Answer(reply), None) => {
                 let Some(comment) = reply.comment else {
-                    return Err(Unposted::Never("it does not say what it answers".into()));
+                    return Err(Unposted::Never(
+                        "it does not name the comment that it answers".into(),
+                    ));
                 };
                 let body = self.fit(&text::answer(reply), intent)?;
                 crash_point!("post.{}.before", intent.kind);
@@ -189,7 +191,7 @@ impl Dispatch {
                     .await?;
                 Ok(done(
                     intent,
-                    SaidKind::ReviewComment,
+                    CommentKind::ReviewComment,
                     &posted,
                     IntentResult::Done,
                 ))
@@ -203,7 +205,7 @@ impl Dispatch {
                     .await?;
                 Ok(done(
                     intent,
-                    SaidKind::IssueComment,
+                    CommentKind::IssueComment,
                     &posted,
                     IntentResult::Done,
                 ))
@@ -211,7 +213,7 @@ impl Dispatch {
             (Payload::Ask(ask), None) => {
                 crash_point!("post.{}.before", intent.kind);
                 let asked = page.ask(ask.logins.clone()).await?;
-                let summary = format!("{} asked to review again", asked.join(", "));
+                let summary = format!("requested another review from {}", asked.join(", "));
                 Ok(PostDone {
                     result: IntentResult::Done,
                     forge_id: None,
@@ -219,7 +221,7 @@ impl Dispatch {
                     summary,
                 })
             }
-            (Payload::Push(_), None) => Err(Unposted::Never("it is not posted like this".into())),
+            (Payload::Push(_), None) => Err(Unposted::Never("a push is not a post".into())),
         }
     }
 
@@ -242,7 +244,7 @@ impl Dispatch {
         // This one may come late: the latest verdict counts.
         let objects = last.as_ref().unwrap_or(&review).verdict == Verdict::ChangesRequested;
         let mut done = match there {
-            Some(said) => found(intent, &said),
+            Some(comment) => found(intent, &comment),
             None => {
                 let rejects = objects && review.verdict == Verdict::ChangesRequested;
                 let event = if rejects {
@@ -298,7 +300,7 @@ impl Dispatch {
                 None => rest.push(finding.clone()),
             }
         }
-        self.must_not_tell(review.summary.as_deref().unwrap_or_default())?;
+        self.refuse_secret(review.summary.as_deref().unwrap_or_default())?;
         let body =
             |listed: &[Finding]| self.fit(&text::review(review, listed, &page.change), intent);
         let whole = body(findings)?;
@@ -321,9 +323,9 @@ impl Dispatch {
             };
             crash_point!("post.{}.before", intent.kind);
             match page.github.post_review(&page.repo, page.number, &new).await {
-                Ok(posted) => return Ok(done(intent, SaidKind::Review, &posted, in_review)),
+                Ok(posted) => return Ok(done(intent, CommentKind::Review, &posted, in_review)),
                 Err(GithubError::Refused { status, message }) if !is_elsewhere(status) => {
-                    tracing::info!(status, message = ?message, "a review was refused, trying it another way");
+                    tracing::info!(status, message = ?message, "review refused, trying another way to post it");
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -335,7 +337,7 @@ impl Dispatch {
             .await?;
         Ok(done(
             intent,
-            SaidKind::IssueComment,
+            CommentKind::IssueComment,
             &posted,
             IntentResult::IssueComment,
         ))
@@ -382,15 +384,15 @@ impl Dispatch {
 
     /// Adds the marker to a text, unless the text or its source contains a secret.
     fn fit(&self, body: &str, intent: &Intent) -> Result<String, Unposted> {
-        self.must_not_tell(body)?;
-        self.must_not_tell(&intent.payload.texts())?;
+        self.refuse_secret(body)?;
+        self.refuse_secret(&intent.payload.texts())?;
         let marker = intent.marker.as_deref().unwrap_or_default();
         Ok(format!("{}\n\n{}", posted(body), marker_line(marker)))
     }
 
-    fn must_not_tell(&self, body: &str) -> Result<(), Unposted> {
+    fn refuse_secret(&self, body: &str) -> Result<(), Unposted> {
         if tells_a_secret(body, &self.settings.forge.secrets) {
-            return Err(Unposted::Never("there is a secret in it".into()));
+            return Err(Unposted::Never("it contains a secret".into()));
         }
         Ok(())
     }
@@ -440,7 +442,7 @@ impl Dispatch {
             | GithubError::Broken { .. } => None,
         };
         let until = until.unwrap_or_else(|| self.settings.backoff(intent.tries, now));
-        tracing::warn!(key = %intent.key, reason = ?reason, until = %until, "not posted now");
+        tracing::warn!(key = %intent.key, reason = ?reason, until = %until, "post postponed");
         self.db
             .write("put_off_post", move |conn| {
                 bb::put_off_post(conn, &intent.key, &reason, until)
@@ -475,11 +477,11 @@ impl PostTarget<'_> {
         all.extend(github.issue_comments(repo, number, &none).await?.items);
         all.extend(github.review_comments(repo, number, &none).await?.items);
         // The comments of a review are as old as their lines: they may be older than the review itself.
-        let is_inline = |said: &Comment| said.kind == SaidKind::ReviewComment;
+        let is_inline = |comment: &Comment| comment.kind == CommentKind::ReviewComment;
         let marked = all
             .into_iter()
-            .filter(|said| marker_of(&said.body) == Some(marker));
-        let meant = marked.filter(|said| is_inline(said) == (kind == IntentKind::Answer));
+            .filter(|comment| marker_of(&comment.body) == Some(marker));
+        let meant = marked.filter(|comment| is_inline(comment) == (kind == IntentKind::Answer));
         Ok(meant.min_by(|a, b| a.created_at.cmp(&b.created_at)))
     }
 
@@ -559,7 +561,7 @@ impl From<GithubError> for Unposted {
     }
 }
 
-fn done(intent: &Intent, kind: SaidKind, posted: &Posted, result: IntentResult) -> PostDone {
+fn done(intent: &Intent, kind: CommentKind, posted: &Posted, result: IntentResult) -> PostDone {
     PostDone {
         result,
         forge_id: Some(format!("{kind}:{}", posted.id)),
@@ -569,12 +571,12 @@ fn done(intent: &Intent, kind: SaidKind, posted: &Posted, result: IntentResult) 
 }
 
 /// Result of an earlier attempt that had succeeded.
-fn found(intent: &Intent, said: &Comment) -> PostDone {
-    let result = match (intent.kind, said.kind, said.state) {
-        (IntentKind::Review, SaidKind::Review, Some(ReviewState::ChangesRequested)) => {
+fn found(intent: &Intent, comment: &Comment) -> PostDone {
+    let result = match (intent.kind, comment.kind, comment.state) {
+        (IntentKind::Review, CommentKind::Review, Some(ReviewState::ChangesRequested)) => {
             IntentResult::RequestChanges
         }
-        (IntentKind::Review, SaidKind::Review, _) => IntentResult::Comment,
+        (IntentKind::Review, CommentKind::Review, _) => IntentResult::Comment,
         (IntentKind::Review, _, _) => IntentResult::IssueComment,
         (IntentKind::Push | IntentKind::Answer | IntentKind::Note | IntentKind::Ask, _, _) => {
             IntentResult::Done
@@ -582,11 +584,11 @@ fn found(intent: &Intent, said: &Comment) -> PostDone {
     };
     PostDone {
         result,
-        forge_id: Some(said.key()),
-        url: Some(said.url.clone()),
+        forge_id: Some(comment.key()),
+        url: Some(comment.url.clone()),
         summary: format!(
-            "{} is on the pull request already: {}",
-            intent.key, said.url
+            "{} is already on the pull request: {}",
+            intent.key, comment.url
         ),
     }
 }

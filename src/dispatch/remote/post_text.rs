@@ -21,16 +21,16 @@ pub(crate) fn review(review: &PastReview, findings: &[Finding], change: &Change)
     let head = short_sha(&review.head);
     let mut text = match review.verdict {
         Verdict::Approved => {
-            format!("**remand**: no objections, in an agent's review of {head}.\n")
+            format!("**remand**: an agent reviewed {head} and has no objections.\n")
         }
         Verdict::ChangesRequested => {
-            format!("**remand**: changes requested, in an agent's review of {head}.\n")
+            format!("**remand**: an agent reviewed {head} and requests changes.\n")
         }
         Verdict::NeedsDiscussion => {
-            format!("**remand**: an agent's review of {head} asks for a discussion.\n")
+            format!("**remand**: an agent reviewed {head} and asks for a discussion.\n")
         }
         Verdict::Unclear => {
-            format!("**remand**: an agent's review of {head} could not be read as a verdict.\n")
+            format!("**remand**: an agent reviewed {head} without a clear verdict.\n")
         }
     };
     if let Some(summary) = &review.summary {
@@ -49,12 +49,12 @@ pub(crate) fn review(review: &PastReview, findings: &[Finding], change: &Change)
     match review.verdict {
         Verdict::Approved => push(
             &mut text,
-            "\nThis is not an approval: that is a person's to give.\n",
+            "\nThis is not an approval; approving is up to a person.\n",
         ),
         Verdict::ChangesRequested if next <= most => {
             push(
                 &mut text,
-                &format!("\nAn agent is to fix this, as fix {next} of at most {most}.\n"),
+                &format!("\nAn agent will try to fix this (fix {next} of at most {most}).\n"),
             );
         }
         Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => {}
@@ -71,7 +71,10 @@ fn finding(finding: &Finding, place: &str) -> String {
     let mut text = format!("**{}** {place}", finding.severity)
         .trim_end()
         .to_owned();
-    push(&mut text, &format!(": {}", quiet(&finding.text)));
+    push(&mut text, &format!(": {}", quiet(&finding.titled_text())));
+    if let Some(failure) = finding.failure.as_ref().filter(|one| !one.is_empty()) {
+        push(&mut text, &format!("\n\nFails with: {}", quiet(failure)));
+    }
     if let Some(suggestion) = finding.suggestion.as_ref().filter(|one| !one.is_empty()) {
         push(&mut text, &format!("\n\nSuggestion: {}", quiet(suggestion)));
     }
@@ -81,13 +84,16 @@ fn finding(finding: &Finding, place: &str) -> String {
 /// Text of the reply to a comment. It claims nothing that the agent did not report.
 pub(crate) fn answer(reply: &Reply) -> String {
     let sha = short_sha(reply.sha.as_deref().unwrap_or_default());
-    let said = match reply.answer {
+    let label = match reply.answer {
         Some(Stance::CannotFix) => format!("Not fixed in {sha}"),
-        Some(Stance::Disagree) => format!("Left as it is in {sha}"),
+        Some(Stance::Disagree) => format!("Not changed in {sha}"),
         Some(Stance::Fixed) => format!("Addressed in {sha}"),
-        None => return format!("{sha} is meant to address this."),
+        None => return format!("{sha} is intended to address this."),
     };
-    cut(&because(&said, reply.reason.as_deref().unwrap_or_default()))
+    cut(&because(
+        &label,
+        reply.reason.as_deref().unwrap_or_default(),
+    ))
 }
 
 /// Text of a note on the pull request `name` (`owner/repo#42`).
@@ -95,8 +101,8 @@ pub(crate) fn note(note: &Note, change: &Change, name: &str) -> String {
     let (cycle, sha, replies, answered, rest) = match note {
         Note::Escalated { kind } => {
             return format!(
-                "**remand** needs a person: {}\n\nWhoever runs it sees why, and what to decide, with `remand why {name}`. \
-                 A review here that requests changes begins a new round, too.",
+                "**remand** needs a person: {}.\n\nThe operator can see the reason and the options with `remand why \
+                 {name}`. A review here that requests changes also starts a new round.",
                 escalated(*kind, change)
             );
         }
@@ -110,9 +116,9 @@ pub(crate) fn note(note: &Note, change: &Change, name: &str) -> String {
     };
     let most = change.budget.max_fix_cycles;
     let next = if rest.is_empty() {
-        "It is reviewed again."
+        "It will be reviewed again."
     } else {
-        "Not all of what was asked for could be addressed."
+        "Not all requests could be addressed."
     };
     let mut text = format!("**remand** pushed {sha}, fix {cycle} of at most {most}. {next}\n");
     for one in replies {
@@ -122,7 +128,7 @@ pub(crate) fn note(note: &Note, change: &Change, name: &str) -> String {
         );
     }
     if answered > 0 {
-        push(&mut text, "\nComments are answered where they stand.\n");
+        push(&mut text, "\nReplies to comments are in their threads.\n");
     }
     if !rest.is_empty() {
         push(&mut text, &left_out(rest));
@@ -138,7 +144,7 @@ fn left_out(rest: &[LeftOut]) -> String {
         format!("{} comments were", rest.len())
     };
     let mut text = format!(
-        "\n{comments} too much for the agent's prompts. No agent has seen this, and it is not addressed:\n"
+        "\n{comments} left out because the agent's prompts were full. These have not been seen by an agent and are not addressed:\n"
     );
     for one in rest.iter().take(LISTED) {
         let what = format!(
@@ -169,11 +175,9 @@ fn escalated(kind: Option<EscalatedFor>, change: &Change) -> String {
     match kind {
         Some(EscalatedFor::Bound(bound)) => at_bound(bound, change),
         Some(EscalatedFor::Discussion) => "a review asks for a discussion".to_owned(),
-        Some(EscalatedFor::Failed(Source::ReviewFix)) => {
-            "an agent was to fix this, and no fix came of it".to_owned()
-        }
+        Some(EscalatedFor::Failed(Source::ReviewFix)) => "an agent could not fix this".to_owned(),
         Some(EscalatedFor::Failed(Source::CodeReview)) => {
-            "an agent was to review this, and no review came of it".to_owned()
+            "an agent could not review this".to_owned()
         }
         Some(EscalatedFor::Failed(
             Source::Github
@@ -182,7 +186,7 @@ fn escalated(kind: Option<EscalatedFor>, change: &Change) -> String {
             | Source::PullRequest
             | Source::FeedbackAnalysis,
         ))
-        | None => "it does not go on by itself".to_owned(),
+        | None => "it cannot continue without help".to_owned(),
     }
 }
 
@@ -194,18 +198,18 @@ fn at_bound(bound: Bound, change: &Change) -> String {
             budget.max_fix_cycles
         ),
         Bound::TotalFixes => format!(
-            "PR #{number} used all {} fixes that it may have",
+            "PR #{number} has used all of its {} fixes",
             budget.max_total_fixes
         ),
-        Bound::Time => "its agents used all the time that they may".to_owned(),
-        Bound::Tokens => "its agents used all the tokens that they may".to_owned(),
-        Bound::Money => "its agents spent all the money that they may".to_owned(),
-        Bound::NoProgress => "the fixes make no progress".to_owned(),
+        Bound::Time => "the agents have used all of their time budget".to_owned(),
+        Bound::Tokens => "the agents have used all of their token budget".to_owned(),
+        Bound::Money => "the agents have used all of their cost budget".to_owned(),
+        Bound::NoProgress => "the fixes are making no progress".to_owned(),
         Bound::Reverted => {
-            "a fix of ours was taken back, so no more are made by themselves".to_owned()
+            "a fix was reverted; automatic fixes are off until a person resumes them".to_owned()
         }
-        Bound::PromptSize => "more was asked for than an agent could be told".to_owned(),
-        Bound::Unreadable => "it could not be read for a while".to_owned(),
+        Bound::PromptSize => "there was more feedback than an agent could be given".to_owned(),
+        Bound::Unreadable => "this PR could not be read for some time".to_owned(),
     }
 }
 
@@ -217,20 +221,20 @@ fn done(one: &Reply) -> String {
     let asked = format!("{} {asked}", place(one.path.as_deref(), one.line))
         .trim_start()
         .to_owned();
-    let said = match one.answer {
+    let label = match one.answer {
         Some(Stance::CannotFix) => "Not fixed",
-        Some(Stance::Disagree) => "Left as it is",
+        Some(Stance::Disagree) => "Not changed",
         Some(Stance::Fixed) => "Addressed",
         None => return asked,
     };
     let reason = one.reason.as_deref().unwrap_or_default();
-    format!("{asked}\n{}", because(said, reason))
+    format!("{asked}\n{}", because(label, reason))
 }
 
-fn because(said: &str, reason: &str) -> String {
+fn because(label: &str, reason: &str) -> String {
     match quiet(reason) {
-        reason if reason.is_empty() => format!("{said}."),
-        reason => format!("{said}: {reason}"),
+        reason if reason.is_empty() => format!("{label}."),
+        reason => format!("{label}: {reason}"),
     }
 }
 
@@ -317,7 +321,7 @@ fn cut(text: &str) -> String {
             .find(|at| text.is_char_boundary(*at))
             .unwrap_or(0);
         text.truncate(at);
-        text.push_str("\n\n(cut here; the whole is on the blackboard)");
+        text.push_str("\n\n(truncated; the full text is on the blackboard)");
     }
     text
 }
@@ -353,8 +357,8 @@ mod tests {
             (
                 Some(Stance::Disagree),
                 "Why?",
-                "Left as it is in 05cb3ec188: Why?",
-                "`a.rs:3` It leaks\nLeft as it is: Why?",
+                "Not changed in 05cb3ec188: Why?",
+                "`a.rs:3` It leaks\nNot changed: Why?",
             ),
             (
                 Some(Stance::Fixed),
@@ -365,7 +369,7 @@ mod tests {
             (
                 None,
                 "",
-                "05cb3ec188 is meant to address this.",
+                "05cb3ec188 is intended to address this.",
                 "`a.rs:3` It leaks",
             ),
         ] {
@@ -408,13 +412,13 @@ mod tests {
             "\\@carol \\#12",
             "&#64;carol &#x23;12",
         ] {
-            let said = quiet(text);
+            let label = quiet(text);
             assert!(
-                !said.contains("@c") && !said.contains("@a") && !said.contains("#1"),
-                "{said}"
+                !label.contains("@c") && !label.contains("@a") && !label.contains("#1"),
+                "{label}"
             );
-            assert!(!said.contains("&#6") && !said.contains("&#x"), "{said}");
-            let seen = said.replace(APART, "");
+            assert!(!label.contains("&#6") && !label.contains("&#x"), "{label}");
+            let seen = label.replace(APART, "");
             assert!(
                 seen.starts_with(text.trim()),
                 "people read the same: {seen}"
@@ -438,13 +442,13 @@ mod tests {
             ("```\nshut\n```", ""),
             ("```\n~~~\n````  \nafter", ""),
         ] {
-            let said = quiet(text);
+            let label = quiet(text);
             let expected = if closed_by.is_empty() {
                 text.to_owned()
             } else {
                 format!("{text}\n{closed_by}")
             };
-            assert_eq!(said, expected);
+            assert_eq!(label, expected);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The push of a fix: checked in our own clone and recorded before it is made; the remote is read before and after.
 
-use super::remote_sync::{TAKEN_BACK, objected};
+use super::remote_sync::{REVERTED_REASON, objected};
 use crate::blackboard::{self as bb, Intent, NewIntent};
 use crate::change::ChangeId;
 use crate::clock;
 use crate::dispatch::Dispatch;
 use crate::dispatch::commit::Span;
-use crate::dispatch::interrupt::{Interrupt, TakenBack};
+use crate::dispatch::interrupt::{Interrupt, Reverted};
 use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::run::worktree_lock::WorktreeLock;
 use crate::dispatch::task::Task;
@@ -25,7 +25,7 @@ impl Dispatch {
     pub(crate) async fn settle_pushes(&self) -> bb::Result<()> {
         for push in self.db.read(bb::orphaned_pushes).await? {
             if let Err(stop) = self.settle_push(&push).await {
-                tracing::warn!(key = %push.key, why = ?stop, "what became of a push is not known yet");
+                tracing::warn!(key = %push.key, why = ?stop, "result of a push still unknown");
             }
         }
         Ok(())
@@ -42,7 +42,7 @@ impl Dispatch {
             Ok(())
         } else {
             Err(Interrupt::hold(format!(
-                "settings of git that decide a push changed ({id})"
+                "git settings that affect pushes have changed ({id})"
             )))
         }
     }
@@ -81,14 +81,11 @@ impl Dispatch {
         } else {
             (IntentResult::GivenUp, "did not reach the remote")
         };
-        let summary = format!(
-            "nobody goes on with the push of {}: it {became}",
-            short_sha(&sha)
-        );
+        let summary = format!("the abandoned push of {} {became}", short_sha(&sha));
         let skipped = body::Skipped {
             key: Some(push.key.clone()),
             result: Some(result),
-            ..body::Skipped::because(body::SkipCode::PushSettled, "its item was over")
+            ..body::Skipped::because(body::SkipCode::PushSettled, "its item had ended")
         };
         let event = NewEvent::about(&change.change_id, skipped, summary);
         let key = push.key.clone();
@@ -115,13 +112,13 @@ impl Task {
     /// Pushes one commit. If the remote had moved, only that is recorded, and the next step of the fix continues from
     /// there.
     pub(crate) async fn push(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
-        self.go_on()?;
+        self.check_cancelled()?;
         let change = self.change_now().await?;
         if change.paused || change.held_until.is_some() {
             return Err(Interrupt::Paused);
         }
         if !change.auto_fix {
-            return self.refuse(span, TAKEN_BACK.to_owned()).await;
+            return self.refuse(span, REVERTED_REASON.to_owned()).await;
         }
         if change.branch == self.project.default_branch {
             let reason = format!("{} is the project's default branch", change.branch);
@@ -141,7 +138,7 @@ impl Task {
             .collect();
         if !config.is_empty() {
             let reason = format!(
-                "the fix must not be pushed: it changes what agents take orders from ({})",
+                "the fix must not be pushed: it changes files with instructions for agents ({})",
                 named(&config)
             );
             return self.refuse(span, reason).await;
@@ -180,12 +177,15 @@ impl Task {
             }
             Pushed::Moved(Some(theirs)) => self.replay(span, head, &remote, &theirs).await,
             Pushed::Moved(None) => Err(Interrupt::fail(
-                format!("the branch {} is gone from the remote", push.branch),
-                "bring it back there, then retry, or close the change",
+                format!("the branch {} no longer exists on the remote", push.branch),
+                "restore it there, then retry, or close the change",
             )),
-            Pushed::Refused(said) => Err(Interrupt::fail(
-                format!("the remote refused the push of {}: {said}", short_sha(head)),
-                "the fix is committed in the worktree; let the remote take it, then retry",
+            Pushed::Refused(message) => Err(Interrupt::fail(
+                format!(
+                    "the remote refused the push of {}: {message}",
+                    short_sha(head)
+                ),
+                "the fix is committed in the worktree; make the remote accept it, then retry",
             )),
         }
     }
@@ -229,16 +229,16 @@ impl Task {
         if !remote.contains(&theirs, span.first).await? {
             self.give_up_push(key, &theirs).await?;
             let reason = format!(
-                "{} was rewritten on the remote while the fix was made: {} does not contain {}",
+                "{} was rewritten on the remote while the fix was in progress: {} does not contain {}",
                 self.change.branch,
                 short_sha(&theirs),
                 short_sha(span.first)
             );
             return self.refuse(span, reason).await;
         }
-        match self.not_taken_back(remote, &theirs).await {
-            Err(Interrupt::TakenBack(taken)) => {
-                return self.refuse_taken_back(span, key, taken).await;
+        match self.check_not_reverted(remote, &theirs).await {
+            Err(Interrupt::Reverted(taken)) => {
+                return self.refuse_reverted(span, key, taken).await;
             }
             looked => looked?,
         }
@@ -272,7 +272,7 @@ impl Task {
             Rebased::Conflict(paths) => {
                 self.give_up_push(key, &theirs).await?;
                 let reason = format!(
-                    "somebody pushed {} while the fix was made, and the two do not go together in {}",
+                    "{} was pushed while the fix was in progress and conflicts with it in {}",
                     short_sha(&theirs),
                     named(&paths)
                 );
@@ -281,11 +281,11 @@ impl Task {
         }
     }
 
-    async fn refuse_taken_back(
+    async fn refuse_reverted(
         &self,
         span: Span<'_>,
         key: String,
-        taken: TakenBack,
+        taken: Reverted,
     ) -> Result<(), Interrupt> {
         let (claim, run_id, id) = (
             self.claim.clone(),

@@ -4,7 +4,7 @@
 use crate::blackboard::{self as bb, Project, SettingsVerdict};
 use crate::change::{AdoptedBy, HoldKind, ProjectId};
 use crate::clock;
-use crate::dispatch::interrupt::{Interrupt, TakenBack, chain};
+use crate::dispatch::interrupt::{Interrupt, Reverted, chain};
 use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::named;
@@ -20,8 +20,8 @@ use crate::secret::Secret;
 use crate::text::short_sha;
 
 /// Reason for ending a fix that was running when a person reverted an earlier one.
-pub(crate) const TAKEN_BACK: &str =
-    "a person took a fix of ours back, so no more are made by themselves";
+pub(crate) const REVERTED_REASON: &str =
+    "a person reverted a fix; automatic fixes are off until a person resumes them";
 
 /// The managed bare clone of a project.
 pub(crate) type RepositoryOf = Box<dyn Fn(&Project) -> Remote + Send + Sync>;
@@ -77,10 +77,10 @@ impl Task {
         if pull.state == PullState::Open && pull.default_branch == self.change.branch {
             return Err(Interrupt::fail(
                 format!(
-                    "{} is the default branch of {repo}, and nothing is ever pushed there",
+                    "{} is the default branch of {repo}; remand never pushes to it",
                     self.change.branch
                 ),
-                "make another branch the default there, or open the PR from a branch of its own",
+                "make another branch the default there, or open the PR from a separate branch",
             ));
         }
         let id = self.change.change_id.clone();
@@ -128,7 +128,7 @@ impl Task {
         match judged.await? {
             SettingsVerdict::Trusted => Ok(()),
             SettingsVerdict::AskedAt(other) => Err(Interrupt::hold(format!(
-                "the settings of git that decide a push changed; a person is asked at {other}"
+                "git settings that affect pushes have changed; see {other} for the decision"
             ))),
             SettingsVerdict::Ask { keys } => {
                 let which = if keys.is_empty() {
@@ -138,10 +138,10 @@ impl Task {
                 };
                 Err(Interrupt::fail(
                     format!(
-                        "settings of git that decide a push changed while an agent ran{which}: nothing is pushed"
+                        "git settings that affect pushes changed while an agent was running{which}: nothing is pushed"
                     ),
                     decision!(
-                        "are they yours? then {accept}; if not, remove them from your git configuration",
+                        "if you made these changes, run {accept}; if not, remove them from your git configuration",
                         accept = Decision::command(format!(
                             "remand retry {} --accept-git-settings",
                             self.change.change_id
@@ -190,7 +190,7 @@ impl Task {
                         "the project {} has no URL to push to",
                         self.project.project_id
                     ),
-                    "add the project again with --url",
+                    "set one with `remand project add PATH --url URL`",
                 )
             })?;
         // Its processes that a killed daemon left are ended with its git in the worktree, before anything is done
@@ -209,8 +209,11 @@ impl Task {
         remote.ready().await?;
         remote.fetch(&self.change.branch).await?.ok_or_else(|| {
             Interrupt::fail(
-                format!("the branch {} is gone from the remote", self.change.branch),
-                "bring it back there, then retry, or close the change",
+                format!(
+                    "the branch {} no longer exists on the remote",
+                    self.change.branch
+                ),
+                "restore it there, then retry, or close the change",
             )
         })
     }
@@ -229,7 +232,7 @@ impl Task {
             return Ok(worktree);
         }
         self.git.bring_in(place, remote.path(), &theirs).await?;
-        self.not_taken_back(&remote, &theirs).await?;
+        self.check_not_reverted(&remote, &theirs).await?;
         let branch = &self.change.branch;
         if self.git.is_ancestor(place, &here, &theirs).await? {
             self.git
@@ -246,7 +249,10 @@ impl Task {
                     short_sha(&theirs),
                     short_sha(&here)
                 ),
-                format!("join them in {}, push, then retry", self.change.worktree),
+                format!(
+                    "merge or rebase in {}, push, then retry",
+                    self.change.worktree
+                ),
             ));
         } else if self.was_taken_off(&theirs, &here).await? {
             self.go_back(place, &theirs, &here).await?;
@@ -257,14 +263,14 @@ impl Task {
                     self.change.worktree,
                     short_sha(&here)
                 ),
-                "push them, or take them off the branch, then retry",
+                "push them, or remove them from the branch, then retry",
             ));
         }
         Ok(self.git.look(place).await?)
     }
 
     /// Fails if a person reverted a fix of remand: it must not be made again. Each revert is reported once.
-    pub(crate) async fn not_taken_back(
+    pub(crate) async fn check_not_reverted(
         &self,
         remote: &Remote,
         head: &str,
@@ -290,13 +296,13 @@ impl Task {
             told.get_or_insert(undone);
         }
         let Some(undone) = told else { return Ok(()) };
-        let who = undone.by.unwrap_or_else(|| "somebody".to_owned());
+        let who = undone.by.unwrap_or_else(|| "someone".to_owned());
         let reason = format!(
-            "{who} took our fix {} back with {}; no more fixes are made by themselves",
+            "{who} reverted fix {} with {}; automatic fixes are off until a person resumes them",
             short_sha(&undone.ours),
             short_sha(&undone.commit)
         );
-        Err(Interrupt::TakenBack(TakenBack {
+        Err(Interrupt::Reverted(Reverted {
             reason,
             pushes: keys,
             head: head.to_owned(),
@@ -336,7 +342,7 @@ impl Task {
             Ok::<_, Interrupt>(is_here.then_some(theirs))
         };
         look.await.unwrap_or_else(|stop| {
-            tracing::warn!(change = %self.change.change_id, why = ?stop, "the remote could not be looked at");
+            tracing::warn!(change = %self.change.change_id, why = ?stop, "cannot read the remote");
             None
         })
     }
@@ -355,7 +361,7 @@ impl Task {
     /// any more.
     async fn follow(&self, place: &Place, here: &str, theirs: &str) -> Result<(), Interrupt> {
         let summary = format!(
-            "{} was rewritten on the remote: the worktree goes to {}; {} is kept on refs/remand/wip/rewritten-{here}",
+            "{} was rewritten on the remote: the worktree moves to {}; {} is kept on refs/remand/wip/rewritten-{here}",
             self.change.branch,
             short_sha(theirs),
             short_sha(here)
@@ -403,7 +409,7 @@ impl Task {
             )
             .await?;
         let summary = format!(
-            "the worktree went back to {}, where the remote is; {} is kept on refs/remand/wip/{run}",
+            "the worktree was reset to {}, the head on the remote; {} is kept on refs/remand/wip/{run}",
             short_sha(theirs),
             short_sha(here)
         );
@@ -418,20 +424,20 @@ impl Task {
 
 impl From<GithubError> for Interrupt {
     fn from(error: GithubError) -> Self {
-        let said = format!("{} ({})", error, error.hint());
+        let reason = format!("{} ({})", error, error.hint());
         match error {
             GithubError::Limited { until } => Self::Hold {
                 kind: HoldKind::Environment,
-                reason: said,
+                reason,
                 until,
             },
             GithubError::NoGh
             | GithubError::LoggedOut
             | GithubError::Auth { .. }
             | GithubError::Transient { .. }
-            | GithubError::Broken { .. } => Self::hold(said),
+            | GithubError::Broken { .. } => Self::hold(reason),
             GithubError::NotFound { .. } | GithubError::Refused { .. } => {
-                Self::fail(said, "look at the pull request, then retry")
+                Self::fail(reason, "check the pull request, then retry")
             }
         }
     }
@@ -456,15 +462,13 @@ impl From<RemoteError> for Interrupt {
             | RemoteError::Rewrite { .. }
             | RemoteError::Output { .. }
             | RemoteError::Failed { .. }
-            | RemoteError::File { .. } => {
-                Self::fail(chain(&error), "look at the remote, then retry")
-            }
+            | RemoteError::File { .. } => Self::fail(chain(&error), "check the remote, then retry"),
         }
     }
 }
 
 /// Describes the objections to a push.
 pub(crate) fn objected(objections: &[crate::remote::Objection]) -> String {
-    let said: Vec<String> = objections.iter().map(ToString::to_string).collect();
-    format!("the fix must not be pushed: {}", named(&said))
+    let reasons: Vec<String> = objections.iter().map(ToString::to_string).collect();
+    format!("the fix must not be pushed: {}", named(&reasons))
 }

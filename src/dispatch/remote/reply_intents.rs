@@ -9,7 +9,7 @@ use crate::work::Run;
 
 /// Reason why a comment on a file of the branch's agent configuration stays open.
 pub(crate) const NOT_TAKEN: &str =
-    "agents take their orders from this file, so an agent may not change it; a person has to.";
+    "this file has instructions for agents, so only a person may change it.";
 
 impl Task {
     /// Returns the posts that follow a fix: a reply to each inline comment that it was given, a note about what was
@@ -75,7 +75,7 @@ impl Task {
                     sha: Some(head.to_owned()),
                     path: finding.path.clone(),
                     line: finding.line,
-                    text: Some(finding.text.clone()),
+                    text: Some(finding.titled_text()),
                 };
                 match (reply.comment, &finding.feedback_id) {
                     (Some(_), Some(feedback_id)) => {
@@ -89,7 +89,7 @@ impl Task {
                 }
             }
             if let Some(command) = rejection.gate() {
-                let text = format!("the gate `{}` was red", command.replace('`', "'"));
+                let text = format!("the gate `{}` failed", command.replace('`', "'"));
                 done.push(Reply {
                     text: Some(text),
                     ..Reply::default()

@@ -24,7 +24,7 @@ use crate::proposal::{Decision, Escalation, decision};
 use crate::work::{Ended, Run};
 
 /// Maximum number of changes outside the worktree that a summary lists.
-const SAID: usize = 40;
+const MAX_LISTED: usize = 40;
 
 /// The end of a run: that of its agent, or of its worktree.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,9 +56,12 @@ impl Task {
             found => found?,
         };
         let to = self.restore_point(&run.head_before, run);
-        self.git.unblock(&place, to).await?;
+        let found = self.git.unblock(&place, to).await?;
         crash_point!("git.unblock.after");
-        let dropped = self.git.put_back_config(&place, &swap_record(&dir)).await?;
+        let dropped = self
+            .git
+            .put_back_config(&place, &swap_record(&dir), found.now.head.as_deref())
+            .await?;
         crash_point!("git.config_back.after");
         let mut over = self.over(run, &dir, &dropped).await?;
         if self.fenced.is_cancelled() {
@@ -72,7 +75,7 @@ impl Task {
             || phase == Phase::Review
             || self.is_for_a_person(&over.checkout);
         let later = if is_put_back {
-            commits_since(&self.git, &place, run).await?
+            commits_since(&self.git, &found.now, run).await?
         } else {
             Vec::new()
         };
@@ -81,7 +84,7 @@ impl Task {
             over.end = RunOutcome::Overtaken(later);
         } else if is_put_back {
             crash_point!("git.put_back.before");
-            let restored = self.git.put_back(&place, to).await?;
+            let restored = self.git.put_back_unblocked(to, &found).await?;
             crash_point!("git.put_back.after");
             over.tell_restored(&restored, run, phase);
         }
@@ -113,12 +116,12 @@ impl Task {
         dropped: &[String],
     ) -> Result<FinishedRun, Interrupt> {
         let exit = process::read_exit(dir)?;
-        let told = agent::outcome(dir, exit.as_ref());
+        let outcome = agent::outcome(dir, exit.as_ref());
         let mut events = Vec::new();
         let run_id = Some(run.run_id.clone());
         if !dropped.is_empty() {
             let summary = format!(
-                "{} edited agent configuration, which a branch may not decide; dropped: {}",
+                "{} edited agent configuration, which a branch must not change; reverted: {}",
                 run.agent,
                 named(dropped)
             );
@@ -132,13 +135,9 @@ impl Task {
             let event = NewEvent::about(&run.change_id, undone, summary);
             events.push(event.on(TargetType::Run, &run.run_id));
         }
-        if !told.denied.is_empty() {
-            let summary = format!(
-                "{} wanted and was not allowed to: {}",
-                run.agent,
-                named(&told.denied)
-            );
-            let (denied, more) = body::listed(told.denied.clone());
+        if !outcome.denied.is_empty() {
+            let summary = format!("{} was denied: {}", run.agent, named(&outcome.denied));
+            let (denied, more) = body::listed(outcome.denied.clone());
             let denied = body::PermissionDenied {
                 run_id,
                 denied,
@@ -148,16 +147,16 @@ impl Task {
             events.push(event.on(TargetType::Run, &run.run_id));
         }
         let checkout = self.checkout_changes(dir).await;
-        let cost_micros = self.dispatch.cost_of(run, &told).await?;
-        let mut run_end = run_end(exit.as_ref(), &told, cost_micros);
+        let cost_micros = self.dispatch.cost_of(run, &outcome).await?;
+        let mut run_end = run_end(exit.as_ref(), &outcome, cost_micros);
         // The agent may report itself that somebody ended it.
-        if run_end.ended == Some(Ended::Agent) && told.end == End::Lost {
+        if run_end.ended == Some(Ended::Agent) && outcome.end == End::Lost {
             run_end.ended = Some(Ended::Lost);
         }
-        run_end.session = told.session;
-        run_end.note = told.odd.or_else(|| leftovers(exit.as_ref()));
+        run_end.session = outcome.session;
+        run_end.note = outcome.odd.or_else(|| leftovers(exit.as_ref()));
         Ok(FinishedRun {
-            end: RunOutcome::Agent(told.end),
+            end: RunOutcome::Agent(outcome.end),
             run_end,
             events,
             checkout,
@@ -176,7 +175,7 @@ impl Task {
         match self.git.checkout_mark(&self.project_of_git()).await {
             Ok(after) => before.differs(&after),
             Err(error) => {
-                tracing::warn!(change = %self.change.change_id, error = ?error, "the main checkout could not be compared");
+                tracing::warn!(change = %self.change.change_id, error = ?error, "cannot compare the main checkout");
                 Vec::new()
             }
         }
@@ -224,7 +223,7 @@ impl Task {
                 let kept = run_end
                     .wip
                     .as_ref()
-                    .map(|_| format!("; what it left is kept on refs/remand/wip/{id}"));
+                    .map(|_| format!("; its changes are kept on refs/remand/wip/{id}"));
                 let kept = kept.unwrap_or_default();
                 let run_lost = body::RunLost {
                     run_id: Some(id.clone()),
@@ -232,7 +231,7 @@ impl Task {
                     item_id: Some(item_id),
                     lost_in_a_row: lost,
                 };
-                let summary = format!("{id} vanished ({lost} in a row){kept}");
+                let summary = format!("{id} ended without a result ({lost} in a row){kept}");
                 let event = NewEvent::about(&change_id, run_lost, summary).on(TargetType::Run, &id);
                 bb::append(conn, &event, clock::now())?;
                 Ok(lost)
@@ -251,28 +250,28 @@ impl Task {
                     run.run_id,
                     named(&checkout)
                 ),
-                "look at the main checkout (`git status` there), then retry".into(),
+                "check the main checkout (`git status` there), then retry".into(),
             ),
             RunOutcome::Agent(End::Good) => Ok(()),
             RunOutcome::Agent(End::Lost) if lost >= max_lost => fail(
-                format!("{lost} runs in a row vanished without a word"),
-                "find out what ends them (memory? a restart?), then retry".into(),
+                format!("{lost} runs in a row ended without a result"),
+                "find out what kills them (out of memory? a restart?), then retry".into(),
             ),
             RunOutcome::Agent(End::Lost) => Ok(()),
             RunOutcome::NoWorktree => fail(
-                format!("{} since {} ran in it", gone(self.worktree()), run.run_id),
+                format!("{} after {} ran in it", gone(self.worktree()), run.run_id),
                 self.bring_back().into(),
             ),
             // The current head of the branch is reviewed.
             RunOutcome::Overtaken(_) if phase == Phase::Review => Ok(()),
             RunOutcome::Overtaken(later) => fail(
                 format!(
-                    "commits were made in the worktree after {} was cut ({}); nothing was taken away",
+                    "commits were made in the worktree after {} was interrupted ({}); nothing was removed",
                     run.run_id,
                     named(&later)
                 ),
                 decision!(
-                    "look at them in {worktree}, then {submit}",
+                    "check them in {worktree}, then {submit}",
                     worktree = self.change.worktree.as_str().into(),
                     submit = self.change.submit_advice(),
                 ),
@@ -291,7 +290,7 @@ impl Task {
             RunOutcome::Agent(End::Failed(reason)) => fail(
                 format!("the {phase} agent `{}` failed: {reason}", run.agent),
                 decision!(
-                    "see what it said ({log}), mend it, then retry",
+                    "read its log ({log}), fix the cause, then retry",
                     log = Decision::command(format!("remand log {}", run.run_id)),
                 ),
             ),
@@ -359,12 +358,12 @@ impl Task {
 
 impl Dispatch {
     /// Returns the cost of one run. For a resumed session, agents report the total of the session.
-    pub(crate) async fn cost_of(&self, run: &Run, told: &Outcome) -> bb::Result<Option<i64>> {
-        if !told.is_sum_of_session {
-            return Ok(told.cost_micros);
+    pub(crate) async fn cost_of(&self, run: &Run, outcome: &Outcome) -> bb::Result<Option<i64>> {
+        if !outcome.is_sum_of_session {
+            return Ok(outcome.cost_micros);
         }
         let counted = self.db.read_of(run, bb::counted_in_session).await?;
-        Ok(told
+        Ok(outcome
             .cost_micros
             .map(|sum| sum.saturating_sub(counted).max(0)))
     }
@@ -379,11 +378,15 @@ impl FinishedRun {
         }
         let listed = what
             .iter()
-            .take(SAID)
+            .take(MAX_LISTED)
             .map(String::as_str)
             .collect::<Vec<_>>()
             .join("; ");
-        let more = if what.len() > SAID { "; and more" } else { "" };
+        let more = if what.len() > MAX_LISTED {
+            "; and more"
+        } else {
+            ""
+        };
         let summary = format!(
             "outside the worktree, during {}: {listed}{more}",
             run.run_id
@@ -403,7 +406,7 @@ impl FinishedRun {
         let kept = restored.wip.is_some() || !restored.moved_aside.is_empty();
         if kept && self.end == RunOutcome::Agent(End::Good) && phase == Phase::Review {
             let summary = format!(
-                "{} edited what it was to review; undone, kept on refs/remand/wip/{}",
+                "{} edited files during the review; the edits were reverted and are kept on refs/remand/wip/{}",
                 run.agent, run.run_id
             );
             let undone = body::EditsUndone {
@@ -419,13 +422,13 @@ impl FinishedRun {
 }
 
 /// The end of a run's row, as reported by its shim and its agent.
-pub(super) fn run_end(exit: Option<&Exit>, told: &Outcome, cost_micros: Option<i64>) -> RunEnd {
+pub(super) fn run_end(exit: Option<&Exit>, outcome: &Outcome, cost_micros: Option<i64>) -> RunEnd {
     RunEnd {
         ended: Some(exit.map_or(Ended::Lost, |exit| exit.ended)),
         exit_status: exit.and_then(|exit| exit.status).map(i64::from),
         signal: exit.and_then(|exit| exit.signal).map(i64::from),
         elapsed_ms: exit.map_or(0, |exit| i64::try_from(exit.elapsed_ms).unwrap_or(i64::MAX)),
-        tokens: told.tokens,
+        tokens: outcome.tokens,
         cost_micros,
         ..RunEnd::default()
     }
@@ -435,9 +438,9 @@ fn leftovers(exit: Option<&Exit>) -> Option<String> {
     let exit = exit?;
     match (exit.leftovers, exit.survivors) {
         (0, 0) => exit.detail.clone(),
-        (1, 0) => Some("1 process that it left behind was ended".to_owned()),
-        (ended, 0) => Some(format!("{ended} processes that it left behind were ended")),
-        (_, 1) => Some("1 process of it could not be ended".to_owned()),
-        (_, alive) => Some(format!("{alive} processes of it could not be ended")),
+        (1, 0) => Some("1 leftover process was killed".to_owned()),
+        (ended, 0) => Some(format!("{ended} leftover processes were killed")),
+        (_, 1) => Some("1 leftover process could not be killed".to_owned()),
+        (_, alive) => Some(format!("{alive} leftover processes could not be killed")),
     }
 }

@@ -57,8 +57,8 @@ impl Task {
         let agent = name.as_deref().and_then(&self.dispatch.settings.agent);
         agent.ok_or_else(|| {
             let reason = format!(
-                "no agent is configured for a {phase}: add an [agents.NAME] with its command to the configuration and set \
-                 agent = \"NAME\" (a running daemon reads it by itself, or at once with `remand reload`)"
+                "no agent is configured for a {phase}: add [agents.NAME] with its command to the configuration and \
+                 set agent = \"NAME\" (a running daemon loads it automatically, or immediately with `remand reload`)"
             );
             Interrupt::Hold { kind: HoldKind::NoAgent, reason, until: None }
         })
@@ -66,7 +66,7 @@ impl Task {
 
     /// Runs an agent until its end. The run's row stays open: `conclude` ends it.
     pub(crate) async fn launch(&self, launch: Launch<'_>) -> Result<(), Interrupt> {
-        self.go_on()?;
+        self.check_cancelled()?;
         self.be_alone(&launch.worktree.place).await?;
         let mark = self.mark_of_checkout().await?;
         let (claim, change) = (self.claim.clone(), self.change.clone());
@@ -142,7 +142,7 @@ impl Task {
         {
             None => Ok(()),
             Some(Writer { pid, name, path }) => Err(Interrupt::hold(format!(
-                "{} is open for writing in process {pid} ({name}): no agent works beside it",
+                "{} is open for writing in process {pid} ({name}); the agent starts when it is closed",
                 path.display()
             ))),
         }
@@ -168,7 +168,12 @@ impl Task {
         crash_point!("git.swap.before");
         let swapped = self
             .git
-            .swap_in_base_config(&launch.worktree.place, launch.base, &swap_record(&dir))
+            .swap_in_base_config(
+                &launch.worktree.place,
+                launch.base,
+                &swap_record(&dir),
+                self.clean_since_look().then_some(launch.head),
+            )
             .await?;
         crash_point!("git.swap.after");
         let limits = self.dispatch.settings.limits;
@@ -213,6 +218,12 @@ impl Task {
         .await
     }
 
+    /// True if nothing can have run since the worktree was found clean, in the same step: neither gates nor a set-up, nor
+    /// git to move it to the remote's head.
+    fn clean_since_look(&self) -> bool {
+        self.rules.gates.is_empty() && self.rules.setup.is_empty() && !self.change.has_pr()
+    }
+
     /// No shim could be started: nothing ran, so nothing has to be kept.
     async fn never_started(
         &self,
@@ -221,7 +232,7 @@ impl Task {
         stop: Interrupt,
     ) -> Result<Interrupt, Interrupt> {
         self.git
-            .put_back_config(place, &swap_record(Path::new(&run.dir)))
+            .put_back_config(place, &swap_record(Path::new(&run.dir)), None)
             .await?;
         let id = run.run_id.clone();
         let end = RunEnd {
@@ -261,7 +272,7 @@ pub(crate) async fn confine(
         read: site.read,
     };
     let confined = settings.sandbox.confine(job, reach).await;
-    confined.map_err(|why| Interrupt::hold(format!("nothing is run without its sandbox: {why}")))
+    confined.map_err(|why| Interrupt::hold(format!("refusing to run without a sandbox: {why}")))
 }
 
 /// File with the fingerprint of the main checkout from before the run.

@@ -43,7 +43,7 @@ impl Dispatch {
                 Ok(()) => renewed = tokio::time::Instant::now(),
                 Err(BoardError::Stale { .. }) => return fenced.cancel(),
                 Err(error) => {
-                    tracing::warn!(item = %claim.item_id, error = ?error, "a lease could not be renewed");
+                    tracing::warn!(item = %claim.item_id, error = ?error, "cannot renew a lease");
                     if renewed.elapsed() > lease * 4 / 5 {
                         return fenced.cancel();
                     }

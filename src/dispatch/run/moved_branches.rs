@@ -55,7 +55,7 @@ pub(crate) async fn restore_branches(
             Ok(is_back) => is_back,
             // A branch behind a lock that the agent left must not keep the run from ending.
             Err(error) => {
-                tracing::warn!(branch = moved.name, error = ?error, "a branch could not be put back");
+                tracing::warn!(branch = moved.name, error = ?error, "cannot restore a branch");
                 false
             }
         };
@@ -76,7 +76,7 @@ fn sentence(moved: &MovedBranch, is_back: bool) -> String {
         (Some(before), Some(after)) if *by_run => {
             let (from, to) = (short_sha(before), short_sha(after));
             let back = if is_back {
-                format!(" and put back ({to} is kept on refs/remand/wip/branch-{after})")
+                format!(" and restored ({to} is kept on refs/remand/wip/branch-{after})")
             } else {
                 String::new()
             };
@@ -89,7 +89,7 @@ fn sentence(moved: &MovedBranch, is_back: bool) -> String {
         ),
         // A command is only suggested for a name that a shell reads as one word.
         (Some(before), None) if check_branch_name(name).is_ok() => {
-            format!("the branch {name} was deleted (`git branch {name} {before}` brings it back)")
+            format!("the branch {name} was deleted (`git branch {name} {before}` restores it)")
         }
         (Some(before), None) => format!("the branch {name} was deleted; it was at {before}"),
         (None, Some(after)) => format!("the branch {name} was created at {}", short_sha(after)),

@@ -26,7 +26,7 @@ impl Dispatch {
                 .write("resume", |conn| bb::resume_due(conn, clock::now()))
                 .await?;
             for change in resumed {
-                tracing::info!(change = %change.change_id, "hold is over");
+                tracing::info!(change = %change.change_id, "hold expired");
             }
         }
         if unknown {
@@ -38,7 +38,7 @@ impl Dispatch {
         }
         for (claim, holder) in foreign {
             if is_dead(&holder) {
-                tracing::warn!(item = %claim.item_id, holder = ?holder, "taken from a process that died");
+                tracing::warn!(item = %claim.item_id, holder = ?holder, "item reclaimed from a dead process");
                 self.db
                     .write("take_from_dead", move |conn| {
                         bb::take_from_dead(conn, &claim, clock::now())
@@ -56,7 +56,7 @@ pub(crate) fn is_dead(holder: &str) -> bool {
     match holder.parse::<ProcessId>() {
         Ok(id) => matches!(id.is_alive(), Ok(false)),
         Err(error) => {
-            tracing::error!(holder = ?holder, error = ?error, "a claim's holder can't be read; its item stays claimed");
+            tracing::error!(holder = ?holder, error = ?error, "invalid holder of a claim; its item stays claimed");
             false
         }
     }

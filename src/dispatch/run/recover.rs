@@ -16,7 +16,7 @@ use crate::dispatch::Dispatch;
 use crate::dispatch::interrupt::{Interrupt, chain};
 use crate::dispatch::worktree::preflight::{head_at, named};
 use crate::event::{NewEvent, TargetType, body};
-use crate::git::{Git, Place, RestorePoint};
+use crate::git::{Git, Place, RestorePoint, Worktree};
 use crate::process;
 use crate::text::short_sha;
 use crate::work::Run;
@@ -39,7 +39,7 @@ impl Dispatch {
             };
             let project = self.db.read_of(&change.project_id, bb::project).await?;
             if let Err(stop) = self.recover(&project, &change, &run).await {
-                tracing::error!(run_id = %run.run_id, why = ?stop, "a cut run could not be cleaned up");
+                tracing::error!(run_id = %run.run_id, why = ?stop, "cannot clean up an interrupted run");
             }
         }
         Ok(())
@@ -58,21 +58,21 @@ impl Dispatch {
         let mut env = self.settings.env.clone();
         env.insert(process::MARK.into(), git_mark(&change.worktree));
         let git = Git::new(&env, self.settings.limits.git, &self.settings.sandbox);
-        let (wip, said) = match clean_up(&git, project, change, run).await {
+        let (wip, summary) = match clean_up(&git, project, change, run).await {
             Ok(Cleaned::PutBack { wip: Some(wip), .. }) => {
-                let said = format!(
-                    "what {} left is kept on refs/remand/wip/{} ({})",
+                let summary = format!(
+                    "the changes of {} are kept on refs/remand/wip/{} ({})",
                     run.run_id,
                     run.run_id,
                     short_sha(&wip)
                 );
-                (Some(wip), Some(said))
+                (Some(wip), Some(summary))
             }
             Ok(Cleaned::PutBack { wip: None }) => (None, None),
             Ok(Cleaned::LeftAlone(why)) => (
                 None,
                 Some(format!(
-                    "the worktree was left as it is after {}: {why}",
+                    "the worktree was not restored after {}: {why}",
                     run.run_id
                 )),
             ),
@@ -87,26 +87,26 @@ impl Dispatch {
             Err(other) => return Err(other),
         };
         let exit = process::read_exit(&dir)?;
-        let told = agent::outcome(&dir, exit.as_ref());
+        let outcome = agent::outcome(&dir, exit.as_ref());
         // Its usage counts, though nobody continues it.
-        let cost_micros = self.cost_of(run, &told).await?;
+        let cost_micros = self.cost_of(run, &outcome).await?;
         let end = RunEnd {
             wip: wip.clone(),
-            ..run_end(exit.as_ref(), &told, cost_micros)
+            ..run_end(exit.as_ref(), &outcome, cost_micros)
         };
         let (run_id, change_id) = (run.run_id.clone(), run.change_id.clone());
         self.db
             .write("recover", move |conn| {
                 bb::end_run(conn, &run_id, &end, clock::now())?;
                 bb::discard_run(conn, &run_id)?;
-                if let Some(said) = said {
+                if let Some(summary) = summary {
                     let undone = body::EditsUndone {
                         run_id: Some(run_id.clone()),
                         wip,
                         ..Default::default()
                     };
                     let event =
-                        NewEvent::about(&change_id, undone, said).on(TargetType::Run, &run_id);
+                        NewEvent::about(&change_id, undone, summary).on(TargetType::Run, &run_id);
                     bb::append(conn, &event, clock::now())?;
                 }
                 Ok(())
@@ -136,10 +136,11 @@ async fn clean_up(
         head_before: &run.head_before,
         run: run.run_id.as_str(),
     };
-    git.unblock(&place, to).await?;
-    git.put_back_config(&place, &swap_record(Path::new(&run.dir)))
+    let found = git.unblock(&place, to).await?;
+    let now = &found.now;
+    let record = swap_record(Path::new(&run.dir));
+    git.put_back_config(&place, &record, now.head.as_deref())
         .await?;
-    let now = git.look(&place).await?;
     // If an agent died on a branch of a managed worktree, that is restored; a person's branch is left alone.
     if !change.detached && now.branch.as_deref() != Some(change.branch.as_str()) {
         let found = now.branch.as_deref().unwrap_or("a detached HEAD");
@@ -148,14 +149,14 @@ async fn clean_up(
             change.branch
         )));
     }
-    let later = commits_since(git, &place, run).await?;
+    let later = commits_since(git, now, run).await?;
     if !later.is_empty() {
         return Ok(Cleaned::LeftAlone(format!(
-            "somebody has committed there since ({})",
+            "new commits were made there since ({})",
             named(&later)
         )));
     }
-    let wip = git.put_back(&place, to).await?.wip;
+    let wip = git.put_back_unblocked(to, &found).await?.wip;
     restore_branches(git, &place, Path::new(&run.dir)).await?;
     Ok(Cleaned::PutBack { wip })
 }
@@ -164,18 +165,18 @@ async fn clean_up(
 /// run is unknown.
 pub(crate) async fn commits_since(
     git: &Git,
-    place: &Place,
+    now: &Worktree,
     run: &Run,
 ) -> Result<Vec<String>, Interrupt> {
     let Some(ended) = process::ended_at(Path::new(&run.dir))? else {
         return Ok(Vec::new());
     };
-    let Some(head) = git.look(place).await?.head else {
+    let Some(head) = now.head.as_ref().filter(|head| **head != run.head_before) else {
         return Ok(Vec::new());
     };
     // Commits carry whole seconds.
     let commits = git
-        .committed_since(place, &run.head_before, &head, ended + 1)
+        .committed_since(&now.place, &run.head_before, head, ended + 1)
         .await?;
     Ok(commits
         .iter()

@@ -35,7 +35,7 @@ impl Slots {
         let id = match self.running.join_next_with_id().await? {
             Ok((id, ())) => id,
             Err(error) => {
-                tracing::error!(error = ?error, "the work on an item panicked");
+                tracing::error!(error = ?error, "work on an item panicked");
                 error.id()
             }
         };
@@ -59,11 +59,11 @@ impl Dispatch {
             });
             match given.await {
                 Ok(()) => {
-                    tracing::warn!(item = %claim.item_id, again_at = %again, "its end could not be written; again later");
+                    tracing::warn!(item = %claim.item_id, again_at = %again, "result of an item not written, retrying later");
                 }
                 Err(BoardError::Stale { .. }) => {}
                 Err(error) => {
-                    tracing::error!(item = %claim.item_id, error = ?error, "an item could not be given back");
+                    tracing::error!(item = %claim.item_id, error = ?error, "cannot return an item");
                     slots.over.push(claim);
                 }
             }

@@ -18,7 +18,7 @@ impl Dispatch {
     pub(crate) async fn detach_worktrees(&self) -> bb::Result<()> {
         for change in self.db.read(bb::attached_changes).await? {
             if let Err(stop) = self.detach_worktree(change).await {
-                tracing::warn!(why = ?stop, "a worktree could not be detached from its branch");
+                tracing::warn!(why = ?stop, "cannot detach a worktree from its branch");
             }
         }
         Ok(())

@@ -43,7 +43,7 @@ impl Task {
         if !self.change.own_worktree {
             return Ok(());
         }
-        self.go_on()?;
+        self.check_cancelled()?;
         let project = self.project_of_git();
         let head = match self.git.made_so_far(&project, self.worktree()).await? {
             Made::Whole => return self.worktree_is_made().await,
@@ -88,7 +88,7 @@ impl Task {
         let (is_there, branch) = (self.change.change_id.clone(), branch.clone());
         self.write("worktree_made", move |conn| {
             let is_restored = bb::has_event(conn, &is_there, EventType::WorktreeMade)?;
-            let verb = if is_restored { "restored" } else { "made" };
+            let verb = if is_restored { "restored" } else { "created" };
             let event = NewEvent::about(
                 &id,
                 body::WorktreeMade {
@@ -115,7 +115,7 @@ impl Task {
         if self.change_now().await?.setup_done.as_deref() == Some(&wanted) {
             return Ok(());
         }
-        self.go_on()?;
+        self.check_cancelled()?;
         self.end_cut_setup(place).await?;
         let name = self.setup_name();
         let dir = self.bench().job_folder(&name).await?;
@@ -136,7 +136,7 @@ impl Task {
         if !status.changed.is_empty() || !status.untracked.is_empty() {
             let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
             return Err(Interrupt::hold(format!(
-                "the set-up left files behind that are neither committed nor ignored: {}",
+                "the setup left files that are neither committed nor ignored: {}",
                 super::preflight::named(&paths)
             )));
         }

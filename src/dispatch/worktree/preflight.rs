@@ -12,7 +12,7 @@ use crate::clock;
 use crate::dispatch::interrupt::Interrupt;
 use crate::dispatch::settings::DayBound;
 use crate::dispatch::task::Task;
-use crate::git::{GitError, HeadAt, RestorePoint, Worktree};
+use crate::git::{GitError, HeadAt, Place, RestorePoint, Status, Worktree};
 use crate::proposal::{Decision, Escalation, decision};
 use crate::text::{dollars, short_sha};
 use crate::work::Run;
@@ -24,7 +24,7 @@ impl Task {
     /// Checks the worktree: it exists, inside a root, belongs to this project, is on the branch, has no unfinished
     /// operation, and is clean.
     pub(crate) async fn look(&self) -> Result<Worktree, Interrupt> {
-        self.go_on()?;
+        self.check_cancelled()?;
         let change = self.change_now().await?;
         if self.waits(&change) {
             return Err(Interrupt::Paused);
@@ -33,8 +33,8 @@ impl Task {
         self.day_left().await?;
         self.writable()?;
         let path = self.worktree();
-        let worktree = match self.git.worktree_at(path).await {
-            Ok(worktree) => worktree,
+        let (worktree, status) = match self.look_at(path).await {
+            Ok(looked) => looked,
             Err(GitError::NotThere { path }) => {
                 return Err(Interrupt::fail(gone(&path), self.bring_back()));
             }
@@ -45,7 +45,7 @@ impl Task {
                         path.display(),
                         self.project.project_id
                     ),
-                    "bring the worktree back, then retry",
+                    "restore the worktree, then retry",
                 ));
             }
             Err(error) => return Err(error.into()),
@@ -53,11 +53,11 @@ impl Task {
         if worktree.place.common_dir != Path::new(&self.project.common_dir) {
             return Err(Interrupt::fail(
                 format!(
-                    "{} belongs to another repository than {}",
+                    "{} does not belong to the repository {}",
                     path.display(),
                     self.project.path
                 ),
-                "bring the worktree back, then retry",
+                "restore the worktree, then retry",
             ));
         }
         self.inside_a_root(&worktree)?;
@@ -66,18 +66,18 @@ impl Task {
             return Err(Interrupt::hold_by(
                 kind,
                 format!(
-                    "{} is there: another git is at work in the worktree, or one was killed (then remove the file)",
+                    "{} exists: another git process is running in the worktree, or one was killed (then remove the file)",
                     worktree.place.git_dir.join("index.lock").display()
                 ),
             ));
         }
         if let Some(operation) = worktree.operation {
             return Err(Interrupt::fail(
-                format!("a {operation} is not finished in {}", path.display()),
+                format!("unfinished {operation} in {}", path.display()),
                 "finish or abort it there, then retry",
             ));
         }
-        let worktree = self.detached_again(worktree).await?;
+        let worktree = self.detached_again(worktree, &status).await?;
         let is_own_branch = worktree.branch.as_deref() == Some(self.change.branch.as_str());
         // On a branch although it should be detached: then it has uncommitted work, which is reported below.
         if !(self.head_at().fits(worktree.branch.as_deref())
@@ -113,19 +113,35 @@ impl Task {
         if worktree.head.is_none() {
             return Err(self.no_branch());
         }
-        let status = self.git.status(&worktree.place).await?;
         if !status.is_clean() {
             let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
             return Err(Interrupt::fail(
                 format!(
-                    "{} has changes that are not committed: {}",
+                    "{} has uncommitted changes: {}",
                     path.display(),
                     named(&paths)
                 ),
-                "commit them, or stash them, then retry",
+                "commit or stash them, then retry",
             ));
         }
         Ok(worktree)
+    }
+
+    /// Reads the worktree. Git searches for its repository only if the files do not lead there and back.
+    async fn look_at(&self, path: &Path) -> Result<(Worktree, Status), GitError> {
+        let common_dir = Path::new(&self.project.common_dir);
+        let place = match Place::find_both_ways(common_dir, path) {
+            Some(place) => place,
+            None => {
+                let found = self.git.worktree_at(path).await?;
+                if found.place.common_dir != common_dir {
+                    // Refused by the caller: no file of it is read.
+                    return Ok((found, Status::default()));
+                }
+                found.place
+            }
+        };
+        self.git.look_and_status(&place).await
     }
 
     /// Returns the amount that may still be spent today, on this project and in total; none if there is no limit. If it
@@ -137,7 +153,7 @@ impl Task {
         let hold = |spent: i64, on: String, key: &str, most: i64| Interrupt::Hold {
             kind: HoldKind::Environment,
             reason: format!(
-                "agents spent {}{on} today, and `{key}` allows {}; with a higher bound, `remand resume {}` goes on at once",
+                "agents spent {}{on} today, and `{key}` allows {}; after raising the limit, `remand resume {}` continues immediately",
                 dollars(spent),
                 dollars(most),
                 self.change.change_id
@@ -191,12 +207,13 @@ impl Task {
 
     /// Detaches a managed worktree that is on its change's branch although it should be detached, unless it has
     /// uncommitted work.
-    async fn detached_again(&self, worktree: Worktree) -> Result<Worktree, Interrupt> {
-        if !self.change.detached || worktree.branch.as_deref() != Some(self.change.branch.as_str())
-        {
-            return Ok(worktree);
-        }
-        if !self.git.status(&worktree.place).await?.is_clean() {
+    async fn detached_again(
+        &self,
+        worktree: Worktree,
+        status: &Status,
+    ) -> Result<Worktree, Interrupt> {
+        let is_on_branch = worktree.branch.as_deref() == Some(self.change.branch.as_str());
+        if !self.change.detached || !is_on_branch || !status.is_clean() {
             return Ok(worktree);
         }
         self.git.detach(&worktree.place, self.head_at()).await?;
@@ -210,7 +227,7 @@ impl Task {
         let remedy = &self.dispatch.settings.write_remedy;
         let denied = |path: &Path, error: Errno| {
             Interrupt::hold(format!(
-                "the daemon can't write to {}: {error}; {remedy}",
+                "the daemon cannot write to {}: {error}; {remedy}",
                 path.display()
             ))
         };
@@ -233,7 +250,7 @@ impl Task {
         Interrupt::fail(
             format!("the branch {branch} has no commit"),
             format!(
-                "bring it back (`git -C {} update-ref {} {}`), then retry",
+                "restore it (`git -C {} update-ref {} {}`), then retry",
                 typed(Path::new(&self.project.path)),
                 typed(Path::new(&format!("refs/heads/{branch}"))),
                 self.change.head
@@ -246,12 +263,12 @@ impl Task {
     pub(crate) fn bring_back(&self) -> String {
         let (repository, path) = (Path::new(&self.project.path), self.worktree());
         let first = if path.symlink_metadata().is_ok() {
-            "move away what stands there, then "
+            "move away what is there, then "
         } else {
             ""
         };
         format!(
-            "{first}bring it back with `git -C {} worktree add --force {} {}`, then retry",
+            "{first}restore it with `git -C {} worktree add --force {} {}`, then retry",
             typed(repository),
             typed(path),
             typed(Path::new(&self.change.branch)),
@@ -282,7 +299,7 @@ impl Task {
             .collect();
         Err(Interrupt::fail(
             format!(
-                "{} is outside the folders that worktrees may be in ({})",
+                "{} is outside the allowed folders for worktrees ({})",
                 worktree.place.path.display(),
                 allowed.join(", ")
             ),
@@ -312,7 +329,7 @@ impl Task {
                     short_sha(&expected)
                 ),
                 decision!(
-                    "look at it in {worktree}, then {submit}",
+                    "check it in {worktree}, then {submit}",
                     worktree = self.change.worktree.as_str().into(),
                     submit = self.change.submit_advice(),
                 ),
@@ -332,39 +349,63 @@ impl Task {
         worktree: &Worktree,
         head: &str,
     ) -> Result<String, Interrupt> {
-        let base = self.base_head(worktree).await?.ok_or_else(|| {
+        let base = self.base_head(&worktree.place).await?;
+        self.merge_base(&worktree.place, base, head).await
+    }
+
+    /// Returns the merge base of the branch, and the tree of its head.
+    pub(crate) async fn base_and_tree(
+        &self,
+        place: &Place,
+        head: &str,
+    ) -> Result<(String, String), Interrupt> {
+        let (base, tree) = if self.change.has_pr() {
+            let tree = self.git.tree_of(place, head).await?;
+            (self.base_head(place).await?, tree)
+        } else {
+            let branch = &self.change.base;
+            self.git.base_head_and_tree(place, branch, head).await?
+        };
+        Ok((self.merge_base(place, base, head).await?, tree))
+    }
+
+    async fn merge_base(
+        &self,
+        place: &Place,
+        base: Option<String>,
+        head: &str,
+    ) -> Result<String, Interrupt> {
+        let base = base.ok_or_else(|| {
             Interrupt::fail(
-                format!("the base branch {} is gone", self.change.base),
-                "bring it back, then retry",
+                format!("the base branch {} no longer exists", self.change.base),
+                "restore it, then retry",
             )
         })?;
-        let merge_base = self.git.merge_base(&worktree.place, &base, head).await?;
+        let merge_base = self.git.merge_base(place, &base, head).await?;
         merge_base.ok_or_else(|| {
             Interrupt::fail(
                 format!(
-                    "{} and {} have no commit in common",
+                    "{} and {} have no common ancestor",
                     self.change.branch, self.change.base
                 ),
-                "look at the branch, then retry",
+                "check the branch, then retry",
             )
         })
     }
 
     /// The base of a pull request is the branch on the remote: the local one may be old, missing, or changed by an
     /// agent.
-    async fn base_head(&self, worktree: &Worktree) -> Result<Option<String>, Interrupt> {
+    async fn base_head(&self, place: &Place) -> Result<Option<String>, Interrupt> {
         let base = &self.change.base;
         if !self.change.has_pr() {
-            return Ok(self.git.base_head(&worktree.place, base).await?);
+            return Ok(self.git.base_head(place, base).await?);
         }
         let remote = self.remote().await?;
         remote.ready().await?;
         let Some(sha) = remote.fetch(base).await? else {
             return Ok(None);
         };
-        self.git
-            .bring_in(&worktree.place, remote.path(), &sha)
-            .await?;
+        self.git.bring_in(place, remote.path(), &sha).await?;
         Ok(Some(sha))
     }
 }
@@ -418,9 +459,9 @@ pub(crate) fn gone(path: &Path) -> String {
         }
     });
     let instead = instead
-        .map(|thing| format!(": {thing} stands in its place"))
+        .map(|thing| format!(": {thing} is in its place"))
         .unwrap_or_default();
-    format!("the worktree {} is gone{instead}", path.display())
+    format!("the worktree {} no longer exists{instead}", path.display())
 }
 
 /// A path that can be pasted into a shell.

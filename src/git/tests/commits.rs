@@ -216,6 +216,12 @@ async fn the_mark_of_the_main_checkout_says_what_changed() {
             .iter()
             .any(|word| word.starts_with("HEAD of the main checkout moved"))
     );
+    bed.raw(&bed.repo, ["update-ref", "refs/other/x", "HEAD"])
+        .await;
+    bed.raw(&bed.repo, ["symbolic-ref", "HEAD", "refs/other/x"])
+        .await;
+    let other = bed.git.checkout_mark(&project).await.unwrap();
+    assert_eq!(moved.differs(&other).len(), 1, "at the same commit");
 }
 
 #[tokio::test]

@@ -180,6 +180,196 @@ async fn operations_under_way_are_seen() {
 }
 
 #[tokio::test]
+async fn a_branch_named_like_another_answer_of_git_is_told_from_it() {
+    let bed = Bed::new().await;
+    let both = async || {
+        let now = bed.git.look(&bed.place).await.unwrap();
+        let (with_status, _) = bed.git.look_and_status(&bed.place).await.unwrap();
+        assert_eq!(now, with_status);
+        assert_eq!(now.head.as_ref(), Some(&bed.start));
+        now.branch
+    };
+    for name in ["(detached)", "(initial)", "refs/heads/fix/a", "HEADS"] {
+        let full = format!("refs/heads/{name}");
+        bed.said(["update-ref", &full, &bed.start]).await;
+        bed.said(["symbolic-ref", "HEAD", &full]).await;
+        assert_eq!(both().await.as_deref(), Some(name));
+    }
+    // A ref outside of the branches, and a branch that leads to another one.
+    bed.said(["update-ref", "refs/other/x", &bed.start]).await;
+    bed.said(["symbolic-ref", "HEAD", "refs/other/x"]).await;
+    assert_eq!(both().await, None);
+    bed.said(["symbolic-ref", "refs/heads/lead", "refs/heads/fix/a"])
+        .await;
+    bed.said(["symbolic-ref", "HEAD", "refs/heads/lead"]).await;
+    assert_eq!(both().await.as_deref(), Some("fix/a"));
+    bed.said(["symbolic-ref", "HEAD", "refs/heads/fix/a"]).await;
+    bed.said(["update-ref", "refs/heads/HEAD", &bed.start])
+        .await;
+    assert_eq!(both().await.as_deref(), Some("fix/a"));
+    bed.said(["update-ref", "--no-deref", "HEAD", &bed.start])
+        .await;
+    write(&bed.place.git_dir.join("HEAD"), &format!("{}\n", bed.start));
+    assert_eq!(both().await, None);
+}
+
+#[tokio::test]
+async fn a_driver_planted_between_two_calls_is_not_run() {
+    let bed = Bed::new().await;
+    bed.git.status(&bed.place).await.unwrap();
+    let ran = bed.root.join("ran");
+    let evil = format!("touch {}; cat", ran.display());
+    let included = bed.place.common_dir.join("more");
+    write(
+        &bed.place.common_dir.join("info/attributes"),
+        "* filter=x\n",
+    );
+    for plant in ["config", "config.worktree", "include"] {
+        match plant {
+            "config" => drop(bed.said(["config", "filter.x.clean", &evil]).await),
+            "config.worktree" => {
+                bed.said(["config", "extensions.worktreeConfig", "true"])
+                    .await;
+                bed.said(["config", "--worktree", "filter.x.clean", &evil])
+                    .await;
+            }
+            _ => {
+                write(&included, "");
+                bed.said(["config", "include.path", included.to_str().unwrap()])
+                    .await;
+                bed.git.status(&bed.place).await.unwrap();
+                write(&included, &format!("[filter \"x\"]\n\tclean = {evil}\n"));
+            }
+        }
+        bed.write("a", plant);
+        let status = bed.git.status(&bed.place).await.unwrap();
+        assert_eq!(status.changed, ["a"], "{plant}");
+        assert!(!ran.exists(), "{plant}");
+        for arg in ["config", "config.worktree"] {
+            fs::remove_file(bed.place.git_dir.join(arg)).ok();
+        }
+        bed.try_raw(&bed.repo, ["config", "--unset", "filter.x.clean"])
+            .await;
+    }
+}
+
+/// Git follows `commondir` to another configuration, also from the main checkout.
+#[tokio::test]
+async fn a_driver_of_a_planted_common_dir_is_not_run() {
+    let bed = Bed::new().await;
+    let project = bed.git.project_at(&bed.repo).await.unwrap();
+    let before = bed.git.checkout_mark(&project).await.unwrap();
+    let (evil, ran) = (bed.root.join("evil"), bed.root.join("ran"));
+    bed.raw(
+        &bed.root,
+        ["clone", "-q", "--bare", "repo", evil.to_str().unwrap()],
+    )
+    .await;
+    let command = format!("touch {}; cat", ran.display());
+    bed.raw(&evil, ["config", "filter.x.clean", &command]).await;
+    write(&evil.join("info/attributes"), "* filter=x\n");
+    write(
+        &bed.repo.join(".git/commondir"),
+        &format!("{}\n", evil.display()),
+    );
+    write(&bed.repo.join("a"), "two\n");
+    let after = bed.git.checkout_mark(&project).await.unwrap();
+    let words = before.differs(&after);
+    assert!(
+        words.contains(&"commondir was added".to_owned()),
+        "{words:?}"
+    );
+    let place = Place::with_git_dir(bed.repo.clone(), project.common_dir.clone());
+    assert_eq!(bed.git.status(&place).await.unwrap().changed, ["a"]);
+    assert_eq!(
+        Place::find_both_ways(&project.common_dir, &bed.repo),
+        None,
+        "git has to search"
+    );
+    assert!(!ran.exists());
+    // A directory may have a name that ends with a space.
+    fs::remove_file(bed.repo.join(".git/commondir")).unwrap();
+    write(&bed.place.git_dir.join("commondir"), "../.. \n");
+    assert_eq!(
+        Place::find_both_ways(&project.common_dir, &bed.place.path),
+        None
+    );
+}
+
+/// Git prints nothing for an ambiguous HEAD, and searches elsewhere if HEAD leads nowhere.
+#[tokio::test]
+async fn a_ref_is_not_taken_for_head() {
+    let bed = Bed::new().await;
+    let look = async || bed.git.unblock(&bed.place, bed.to()).await.unwrap().now;
+    bed.said(["update-ref", "refs/heads/HEAD", &bed.start])
+        .await;
+    bed.said(["symbolic-ref", "refs/bisect/x", "refs/heads/main"])
+        .await;
+    assert_eq!(look().await.branch.as_deref(), Some("fix/a"));
+    bed.said(["update-ref", "-d", "refs/heads/HEAD"]).await;
+    bed.said(["symbolic-ref", "HEAD", "refs/heads/none"]).await;
+    bed.said(["symbolic-ref", "refs/tags/HEAD", "refs/heads/fix/a"])
+        .await;
+    assert_eq!(look().await.branch.as_deref(), Some("none"));
+    let now = bed.git.look(&bed.place).await.unwrap();
+    assert_eq!(now.branch.as_deref(), Some("none"));
+}
+
+#[tokio::test]
+async fn the_cache_of_untracked_files_hides_nothing() {
+    let bed = Bed::new().await;
+    for (key, value) in [
+        ("core.untrackedCache", "true"),
+        ("core.trustctime", "false"),
+        ("core.checkStat", "minimal"),
+        ("status.showUntrackedFiles", "all"),
+    ] {
+        bed.said(["config", key, value]).await;
+    }
+    let top = fs::File::open(&bed.place.path).unwrap();
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    top.set_modified(old).unwrap();
+    bed.said(["update-index", "--force-untracked-cache"]).await;
+    for _ in 0..2 {
+        bed.said(["status"]).await;
+        top.set_modified(old).unwrap();
+    }
+    bed.said(["status"]).await;
+    bed.write("new", "hidden\n");
+    top.set_modified(old).unwrap();
+    assert_eq!(
+        bed.said(["status", "--porcelain", "-uall"]).await,
+        "",
+        "git itself is deceived"
+    );
+    let status = bed.git.status(&bed.place).await.unwrap();
+    assert_eq!(status.untracked, ["new"]);
+}
+
+/// Git reads the file of the remote that a branch follows.
+#[tokio::test]
+async fn a_pipe_in_place_of_a_remote_does_not_hang_us() {
+    let bed = Bed::new().await;
+    bed.said(["config", "branch.fix/a.remote", "pipe"]).await;
+    bed.said(["config", "branch.fix/a.merge", "refs/heads/main"])
+        .await;
+    for folder in ["remotes", "branches"] {
+        let pipe = bed.place.common_dir.join(folder).join("pipe");
+        fs::create_dir_all(pipe.parent().unwrap()).unwrap();
+        let alias = format!("alias.pipe=!mkfifo {}", pipe.display());
+        bed.said(["-c", &alias, "pipe"]).await;
+        assert!(
+            matches!(
+                bed.git.status(&bed.place).await,
+                Err(GitError::SpecialFile { path }) if path == pipe
+            ),
+            "{folder}"
+        );
+        fs::remove_file(&pipe).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn status_shows_every_name_and_no_ignored_one() {
     let bed = Bed::new().await;
     let names = [

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Git, Place, RestorePoint};
+use super::{Git, GitError, HeadAt, Place, RestorePoint};
 use crate::process::{Short, short, write_script as script};
 use crate::sandbox::for_tests;
 
@@ -178,4 +178,22 @@ fn environment(root: &Path) -> BTreeMap<String, String> {
 fn write(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
+}
+
+impl Git {
+    /// Commits everything that is uncommitted and returns the commit; `None` if there was nothing.
+    async fn commit_rest(
+        &self,
+        place: &Place,
+        head_at: impl Into<HeadAt<'_>>,
+        message: &str,
+    ) -> Result<Option<String>, GitError> {
+        let (now, left) = self.look_and_uncommitted(place).await?;
+        let head_at = head_at.into();
+        if self.commit_left(head_at, &now, left, message).await? {
+            self.resolve(place, "HEAD").await
+        } else {
+            Ok(None)
+        }
+    }
 }

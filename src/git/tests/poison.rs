@@ -114,10 +114,10 @@ async fn planted_commands_do_not_run() {
             .is_ok_and(|sha| sha.is_none()),
         "a missing object is not fetched"
     );
-    git.swap_in_base_config(place, &bed.start, &bed.root.join("record"))
+    git.swap_in_base_config(place, &bed.start, &bed.root.join("record"), None)
         .await
         .unwrap();
-    git.put_back_config(place, &bed.root.join("record"))
+    git.put_back_config(place, &bed.root.join("record"), None)
         .await
         .unwrap();
     bed.write("b", "b");

@@ -624,3 +624,88 @@ async fn a_git_that_was_killed_while_it_moved_a_ref_blocks_nobody() {
     bed.git.put_back(&bed.place, bed.to()).await.unwrap();
     bed.is_put_back().await;
 }
+
+#[tokio::test]
+async fn what_only_the_index_or_only_a_ref_knows_is_put_back_too() {
+    let bed = Bed::new().await;
+    let untouched = bed.git.put_back(&bed.place, bed.to()).await.unwrap();
+    assert_eq!(untouched, Restored::default());
+    // Staged, and the file is as it was.
+    bed.write("a", "staged\n");
+    bed.said(["add", "a"]).await;
+    bed.write("a", "one\n");
+    bed.git.put_back(&bed.place, bed.to()).await.unwrap();
+    bed.is_put_back().await;
+    // Ignored, and tracked by the index alone.
+    bed.write("x.log", "kept\n");
+    bed.said(["add", "-f", "x.log"]).await;
+    let wip = bed.git.put_back(&bed.place, bed.to()).await.unwrap().wip;
+    let kept = format!("{}:x.log", wip.unwrap());
+    assert_eq!(bed.said(["show", &kept]).await, "kept");
+    // Refs of an operation.
+    bed.said(["update-ref", "refs/bisect/bad", &bed.start])
+        .await;
+    bed.git.put_back(&bed.place, bed.to()).await.unwrap();
+    assert_eq!(bed.said(["for-each-ref", "refs/bisect/"]).await, "");
+    bed.is_put_back().await;
+}
+
+/// Attributes let different bytes count as the same content.
+#[tokio::test]
+async fn bytes_that_count_as_unchanged_are_put_back_too() {
+    let bed = Bed::with(&[
+        ("a", "one\n"),
+        ("id", "$Id$\n"),
+        (".gitattributes", "a text\nid ident\n"),
+    ])
+    .await;
+    let id = fs::read_to_string(bed.wt("id")).unwrap();
+    let other = id.replace(|c: char| c.is_ascii_hexdigit() && c != 'd', "x");
+    assert_ne!(id, other);
+    bed.write("id", &other);
+    // Git compares whole seconds.
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    let file = fs::File::options().append(true).open(bed.wt("id")).unwrap();
+    file.set_modified(old).unwrap();
+    assert!(bed.git.status(&bed.place).await.unwrap().is_clean());
+    bed.write("a", "one\r\n");
+    let restored = bed.git.put_back(&bed.place, bed.to()).await.unwrap();
+    assert_eq!(restored, Restored::default());
+    assert_eq!(fs::read_to_string(bed.wt("a")).unwrap(), "one\n");
+    assert_eq!(fs::read_to_string(bed.wt("id")).unwrap(), id);
+    // Hidden from git besides.
+    bed.said(["update-index", "--assume-unchanged", "a"]).await;
+    bed.write("a", "two\n");
+    let wip = bed.git.put_back(&bed.place, bed.to()).await.unwrap().wip;
+    assert!(wip.is_some());
+    assert_eq!(fs::read_to_string(bed.wt("a")).unwrap(), "one\n");
+}
+
+#[tokio::test]
+async fn refs_and_messages_that_git_does_not_show_are_put_back_too() {
+    let bed = Bed::new().await;
+    // Ambiguous names: git prints neither of the two.
+    for name in ["refs/bisect/bad", "refs/heads/refs/bisect/bad"] {
+        bed.said(["update-ref", name, &bed.start]).await;
+    }
+    bed.git.put_back(&bed.place, bed.to()).await.unwrap();
+    assert_eq!(bed.said(["for-each-ref", "refs/bisect/"]).await, "");
+    bed.said(["symbolic-ref", "refs/bisect/x", "refs/heads/main"])
+        .await;
+    bed.git.put_back(&bed.place, bed.to()).await.unwrap();
+    assert_eq!(bed.said(["for-each-ref", "refs/bisect/"]).await, "");
+    // HEAD on the branch by way of another ref.
+    bed.said(["symbolic-ref", "refs/heads/lead", "refs/heads/fix/a"])
+        .await;
+    bed.said(["symbolic-ref", "HEAD", "refs/heads/lead"]).await;
+    bed.git.put_back(&bed.place, bed.to()).await.unwrap();
+    let head = fs::read_to_string(bed.place.git_dir.join("HEAD")).unwrap();
+    assert_eq!(head, "ref: refs/heads/fix/a\n");
+    for name in ["MERGE_MSG", "SQUASH_MSG", "MERGE_MODE", "MERGE_RR"] {
+        let file = bed.place.git_dir.join(name);
+        write(&file, "planted\n");
+        bed.git.put_back(&bed.place, bed.to()).await.unwrap();
+        assert!(!file.exists(), "{name}");
+    }
+    bed.is_put_back().await;
+}

@@ -47,7 +47,7 @@ fn record(bed: &Bed) -> PathBuf {
 async fn swap(bed: &Bed) -> crate::git::agent_config::Swapped {
     fs::create_dir_all(bed.root.join("state")).unwrap();
     bed.git
-        .swap_in_base_config(&bed.place, &bed.start, &record(bed))
+        .swap_in_base_config(&bed.place, &bed.start, &record(bed), None)
         .await
         .unwrap()
 }
@@ -149,7 +149,7 @@ async fn a_run_sees_the_base_and_the_branch_comes_back() {
         .await;
     assert_eq!(
         bed.git
-            .put_back_config(&bed.place, &record(&bed))
+            .put_back_config(&bed.place, &record(&bed), None)
             .await
             .unwrap(),
         Vec::<String>::new()
@@ -157,7 +157,7 @@ async fn a_run_sees_the_base_and_the_branch_comes_back() {
     is_branch(&bed).await;
     assert_eq!(
         bed.git
-            .put_back_config(&bed.place, &record(&bed))
+            .put_back_config(&bed.place, &record(&bed), None)
             .await
             .unwrap(),
         Vec::<String>::new()
@@ -180,7 +180,7 @@ async fn edits_of_the_agent_are_dropped_and_named() {
     bed.write("a", "work\n");
     let dropped = bed
         .git
-        .put_back_config(&bed.place, &record(&bed))
+        .put_back_config(&bed.place, &record(&bed), None)
         .await
         .unwrap();
     let expected = [
@@ -216,14 +216,14 @@ async fn a_crash_while_configuration_was_put_back_neither_hides_an_edit_nor_inve
         .collect();
     assert_eq!(
         bed.git
-            .put_back_config(&bed.place, &record(&bed))
+            .put_back_config(&bed.place, &record(&bed), None)
             .await
             .unwrap(),
         ["CLAUDE.md"]
     );
     assert_eq!(
         bed.git
-            .put_back_config(&bed.place, &record(&bed))
+            .put_back_config(&bed.place, &record(&bed), None)
             .await
             .unwrap(),
         ["CLAUDE.md"],
@@ -237,7 +237,7 @@ async fn a_crash_while_configuration_was_put_back_neither_hides_an_edit_nor_inve
     fs::remove_file(bed.wt("pkg/AGENTS.md")).unwrap();
     assert_eq!(
         bed.git
-            .put_back_config(&bed.place, &record(&bed))
+            .put_back_config(&bed.place, &record(&bed), None)
             .await
             .unwrap(),
         ["CLAUDE.md"]
@@ -261,7 +261,7 @@ async fn staged_edits_are_dropped_and_committed_ones_stay_for_the_checks() {
         .await;
     bed.said(["add", "CLAUDE.md"]).await;
     bed.git
-        .put_back_config(&bed.place, &record(&bed))
+        .put_back_config(&bed.place, &record(&bed), None)
         .await
         .unwrap();
     is_branch(&bed).await;
@@ -284,7 +284,7 @@ async fn what_a_person_had_not_committed_comes_back() {
     swap(&bed).await;
     is_base(&bed);
     bed.git
-        .put_back_config(&bed.place, &record(&bed))
+        .put_back_config(&bed.place, &record(&bed), None)
         .await
         .unwrap();
     assert_eq!(bed.said(["status", "--porcelain"]).await, before);
@@ -318,7 +318,7 @@ async fn a_swap_cut_anywhere_is_undone() {
         )
         .await;
         bed.git
-            .put_back_config(&bed.place, &record(&bed))
+            .put_back_config(&bed.place, &record(&bed), None)
             .await
             .unwrap();
         is_branch(&bed).await;
@@ -349,7 +349,7 @@ async fn a_swap_cut_anywhere_is_undone() {
         }
         assert_eq!(
             bed.git
-                .put_back_config(&bed.place, &record(&bed))
+                .put_back_config(&bed.place, &record(&bed), None)
                 .await
                 .unwrap(),
             Vec::<String>::new(),
@@ -365,7 +365,7 @@ async fn copies_without_a_record_are_a_swap_that_never_began() {
     write(&bed.root.join("state/record.json.files/0"), "stale");
     assert_eq!(
         bed.git
-            .put_back_config(&bed.place, &record(&bed))
+            .put_back_config(&bed.place, &record(&bed), None)
             .await
             .unwrap(),
         Vec::<String>::new()
@@ -379,7 +379,7 @@ async fn a_second_swap_waits_for_the_first_to_be_put_back() {
     swap(&bed).await;
     let again = bed
         .git
-        .swap_in_base_config(&bed.place, &bed.start, &record(&bed))
+        .swap_in_base_config(&bed.place, &bed.start, &record(&bed), None)
         .await;
     assert!(matches!(again, Err(GitError::RecordThere { .. })));
     is_base(&bed);
@@ -396,13 +396,16 @@ async fn a_record_that_leaves_the_worktree_is_refused() {
             text.replace("\"CLAUDE.md\"", &format!("{path:?}")),
         )
         .unwrap();
-        let refused = bed.git.put_back_config(&bed.place, &record(&bed)).await;
+        let refused = bed
+            .git
+            .put_back_config(&bed.place, &record(&bed), None)
+            .await;
         assert!(matches!(refused, Err(GitError::BadRecord { .. })), "{path}");
     }
     fs::write(record(&bed), text.split_at(text.len() / 2).0).unwrap();
     assert!(
         bed.git
-            .put_back_config(&bed.place, &record(&bed))
+            .put_back_config(&bed.place, &record(&bed), None)
             .await
             .is_err()
     );
@@ -421,14 +424,14 @@ async fn links_of_the_base_become_the_files_they_lead_to() {
     let head = bed.commit("docs/agents.md", "evil\n").await;
     fs::create_dir_all(bed.root.join("state")).unwrap();
     bed.git
-        .swap_in_base_config(&bed.place, &base, &record(&bed))
+        .swap_in_base_config(&bed.place, &base, &record(&bed), None)
         .await
         .unwrap();
     assert_eq!(read(&bed, "CLAUDE.md").as_deref(), Some("base text\n"));
     assert_eq!(read(&bed, "AGENTS.md").as_deref(), Some("base text\n"));
     assert!(bed.wt("GEMINI.md").symlink_metadata().is_err());
     bed.git
-        .put_back_config(&bed.place, &record(&bed))
+        .put_back_config(&bed.place, &record(&bed), None)
         .await
         .unwrap();
     assert_eq!(bed.said(["status", "--porcelain"]).await, "");
@@ -447,7 +450,7 @@ async fn a_base_that_came_in_during_the_run_is_not_undone() {
     bed.said(["merge", "-q", "--no-edit", "main"]).await;
     let dropped = bed
         .git
-        .put_back_config(&bed.place, &record(&bed))
+        .put_back_config(&bed.place, &record(&bed), None)
         .await
         .unwrap();
     assert_eq!(dropped, Vec::<String>::new());
@@ -474,7 +477,7 @@ async fn a_cut_run_is_recovered_in_order() {
     bed.git.unblock(&bed.place, to).await.unwrap();
     assert_eq!(
         bed.git
-            .put_back_config(&bed.place, &record(&bed))
+            .put_back_config(&bed.place, &record(&bed), None)
             .await
             .unwrap(),
         ["CLAUDE.md"]
@@ -503,7 +506,7 @@ async fn names_that_are_not_text_survive_the_record() {
     swap(&bed).await;
     assert!(!odd.exists());
     bed.git
-        .put_back_config(&bed.place, &record(&bed))
+        .put_back_config(&bed.place, &record(&bed), None)
         .await
         .unwrap();
     assert_eq!(fs::read(&odd).unwrap(), b"\xff\0");
@@ -520,7 +523,7 @@ async fn worktrees_that_agents_keep_below_their_configuration_are_not_touched() 
         Some("another's\n")
     );
     bed.git
-        .put_back_config(&bed.place, &record(&bed))
+        .put_back_config(&bed.place, &record(&bed), None)
         .await
         .unwrap();
     assert_eq!(
@@ -546,7 +549,7 @@ async fn a_pipe_in_place_of_configuration_does_not_hang_us() {
     .await;
     assert_eq!(
         bed.git
-            .put_back_config(&bed.place, &record(&bed))
+            .put_back_config(&bed.place, &record(&bed), None)
             .await
             .unwrap(),
         [".claude/pipe"]
@@ -565,7 +568,7 @@ async fn folders_and_huge_files_in_the_place_of_configuration() {
     huge.set_len(65 * 1024 * 1024).unwrap();
     let dropped = bed
         .git
-        .put_back_config(&bed.place, &record(&bed))
+        .put_back_config(&bed.place, &record(&bed), None)
         .await
         .unwrap();
     assert_eq!(
@@ -579,7 +582,7 @@ async fn folders_and_huge_files_in_the_place_of_configuration() {
         .unwrap();
     let refused = bed
         .git
-        .swap_in_base_config(&bed.place, &bed.start, &record(&bed))
+        .swap_in_base_config(&bed.place, &bed.start, &record(&bed), None)
         .await;
     assert!(
         matches!(refused, Err(GitError::ConfigTooBig { .. })),
@@ -587,7 +590,7 @@ async fn folders_and_huge_files_in_the_place_of_configuration() {
     );
     fs::remove_file(bed.wt(".claude/huge")).unwrap();
     bed.git
-        .put_back_config(&bed.place, &record(&bed))
+        .put_back_config(&bed.place, &record(&bed), None)
         .await
         .unwrap();
     is_branch(&bed).await;
@@ -604,7 +607,7 @@ async fn a_folder_of_instructions_behind_a_link_is_not_seen() {
     assert!(bed.wt(".github").symlink_metadata().is_err());
     assert_eq!(bed.said(["status", "--porcelain"]).await, "");
     bed.git
-        .put_back_config(&bed.place, &record(&bed))
+        .put_back_config(&bed.place, &record(&bed), None)
         .await
         .unwrap();
     assert!(bed.wt(".github").symlink_metadata().unwrap().is_symlink());

@@ -294,14 +294,14 @@ fn what_a_person_reads() {
         "bad_gateway",
     ];
     insta::assert_snapshot!(names.map(said).join("\n"), @"
-    GitHub does not let gh's account do this: Bad credentials
-    GitHub does not let gh's account do this: Resource protected by organization SAML enforcement. You must grant your Personal Access token access to this organization. (authorize it at https://github.com/orgs/x/sso?a=b)
-    GitHub has no `repos/acme/rocket/pulls/7`, or gh's account may not see it
+    GitHub does not allow this for gh's account: Bad credentials
+    GitHub does not allow this for gh's account: Resource protected by organization SAML enforcement. You must grant your Personal Access token access to this organization. (authorize it at https://github.com/orgs/x/sso?a=b)
+    GitHub has no `repos/acme/rocket/pulls/7`, or gh's account has no access to it
     GitHub's rate limit is used up until 2026-11-18T11:06:40.000Z
     GitHub refused this (HTTP 422): Validation Failed: Line could not be resolved
     GitHub refused this (HTTP 422): Unprocessable Entity: Can not request changes on your own pull request
-    GitHub refused this (HTTP 307): the repository has another name now (Moved)
-    GitHub could not be asked for `repos/acme/rocket/pulls/7`: HTTP 502: <html><body>502 Bad; Gateway</body></html>
+    GitHub refused this (HTTP 307): the repository was renamed (Moved)
+    request to GitHub for `repos/acme/rocket/pulls/7` failed: HTTP 502: <html><body>502 Bad; Gateway</body></html>
     ");
 }
 

@@ -204,7 +204,7 @@ async fn the_limit_is_for_all_pages_together() {
     }
     let error = read(&bed, &Marks::default()).await.unwrap_err();
     assert!(
-        matches!(&error, GithubError::Transient { what, .. } if what == "no answer within 1.5s"),
+        matches!(&error, GithubError::Transient { what, .. } if what == "no response within 1.5s"),
         "{error}"
     );
     assert!(bed.asked().len() < 4);

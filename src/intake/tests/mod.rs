@@ -10,7 +10,7 @@ use crate::blackboard::{OurPosts, Project};
 use crate::change::ProjectId;
 use crate::clock::Time;
 use crate::pull_request::{
-    Author, AuthorKind, Comment, Permission, Pull, PullState, ReviewState, SaidKind, Trust,
+    Author, AuthorKind, Comment, CommentKind, Permission, Pull, PullState, ReviewState, Trust,
     TrustDecision,
 };
 
@@ -24,7 +24,7 @@ fn author(id: i64, login: &str, kind: AuthorKind) -> Author {
 
 fn said(author: Option<Author>, body: &str) -> Comment {
     Comment {
-        kind: SaidKind::Review,
+        kind: CommentKind::Review,
         forge_id: 77,
         author,
         body: body.to_owned(),
@@ -176,7 +176,7 @@ fn what_another_remand_wrote_makes_no_work() {
     }
     let comment = |body: &str, in_reply_to| {
         let mut comment = said(by(AuthorKind::User), body);
-        (comment.kind, comment.forge_id, comment.state) = (SaidKind::ReviewComment, 5, None);
+        (comment.kind, comment.forge_id, comment.state) = (CommentKind::ReviewComment, 5, None);
         (comment.review, comment.in_reply_to) = (Some(77), in_reply_to);
         comment
     };
@@ -322,7 +322,7 @@ fn a_comment_without_its_review_waits_for_it_but_not_for_ever() {
             comment.forge_id,
             comment.review,
             comment.state,
-        ) = (SaidKind::ReviewComment, id, review, None);
+        ) = (CommentKind::ReviewComment, id, review, None);
         comment
     };
     let stored = [

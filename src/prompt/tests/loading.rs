@@ -35,7 +35,7 @@ fn an_unknown_variable_is_shown_with_what_is_allowed() {
     2 | About {{ nonce ~ titel }}
       |                  ^^^^^ not a variable of `again`
       |
-      = help: allowed in `again`: base_sha, head_sha, missing, answer (.text .left_out .stripped), open_findings (.id .severity .category .path .line .text .suggestion .left_out), open_findings_left_out, nonce
+      = help: allowed in `again`: base_sha, head_sha, missing, answer (.text .left_out .stripped), open_findings (.id .severity .category .path .line .line_end .title .text .failure .suggestion .left_out), open_findings_left_out, nonce
     "#);
 }
 
@@ -48,7 +48,7 @@ fn an_unknown_field_is_an_error_too() {
     1 | {{ answer.txt }}
       |    ^^^^^^^^^^ not a variable of `again`
       |
-      = help: allowed in `again`: base_sha, head_sha, missing, answer (.text .left_out .stripped), open_findings (.id .severity .category .path .line .text .suggestion .left_out), open_findings_left_out, nonce
+      = help: allowed in `again`: base_sha, head_sha, missing, answer (.text .left_out .stripped), open_findings (.id .severity .category .path .line .line_end .title .text .failure .suggestion .left_out), open_findings_left_out, nonce
     "#);
 }
 
@@ -61,7 +61,7 @@ fn an_unknown_field_of_a_list_is_found_by_trying() {
     3 | {{ f.txet }}
       | ^^^^^^^^^^^^ here
       |
-      = help: allowed in `again`: base_sha, head_sha, missing, answer (.text .left_out .stripped), open_findings (.id .severity .category .path .line .text .suggestion .left_out), open_findings_left_out, nonce
+      = help: allowed in `again`: base_sha, head_sha, missing, answer (.text .left_out .stripped), open_findings (.id .severity .category .path .line .line_end .title .text .failure .suggestion .left_out), open_findings_left_out, nonce
     "#);
 }
 
@@ -87,7 +87,7 @@ fn a_template_that_reads_another_is_refused() {
     1 | {% include "/etc/passwd" %}
       | ^^^^^^^^^^^^^^^^^^^^^^^^^^^ here
       |
-      = help: allowed in `again`: base_sha, head_sha, missing, answer (.text .left_out .stripped), open_findings (.id .severity .category .path .line .text .suggestion .left_out), open_findings_left_out, nonce
+      = help: allowed in `again`: base_sha, head_sha, missing, answer (.text .left_out .stripped), open_findings (.id .severity .category .path .line .line_end .title .text .failure .suggestion .left_out), open_findings_left_out, nonce
     "#);
 }
 
@@ -101,7 +101,7 @@ fn a_template_without_end_is_refused() {
     1 | {% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}
       | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ here
       |
-      = help: allowed in `again`: base_sha, head_sha, missing, answer (.text .left_out .stripped), open_findings (.id .severity .category .path .line .text .suggestion .left_out), open_findings_left_out, nonce
+      = help: allowed in `again`: base_sha, head_sha, missing, answer (.text .left_out .stripped), open_findings (.id .severity .category .path .line .line_end .title .text .failure .suggestion .left_out), open_findings_left_out, nonce
     "#);
 }
 

@@ -125,22 +125,22 @@ async fn each_violation_gives_its_objection() {
         (
             file("log", &format!("x\n{CANARY}\n")),
             "log",
-            "a secret of remand's own in line 2",
+            "one of remand's own secrets in line 2",
         ),
         (
             file("log64", "bG9nOiBjYW5hcnktb2YtdGhlLWRhZW1vbi05M2Mx\n"),
             "log64",
-            "a secret of remand's own",
+            "one of remand's own secrets",
         ),
         (
             file("canary-of-the-daemon-93c1", "x"),
             "***",
-            "a secret of remand's own",
+            "one of remand's own secrets",
         ),
         (
             link("canary-of-the-daemon-93c1 2", "a"),
             "***",
-            "a secret of remand's own",
+            "one of remand's own secrets",
         ),
     ];
     let bed = Bed::new().await;
@@ -176,7 +176,7 @@ async fn too_many_files_and_both_ends_of_a_rename() {
             path: None
         }]
     );
-    insta::assert_snapshot!(many[0], @"6 files are changed, and 5 are allowed");
+    insta::assert_snapshot!(many[0], @"6 files are changed; at most 5 are allowed");
 
     bed.raw(&bed.place.path, ["reset", "-q", "--hard", &bed.start])
         .await;
@@ -194,7 +194,7 @@ async fn too_many_files_and_both_ends_of_a_rename() {
         .objections(&base, &to, &rules(), &known())
         .await
         .unwrap();
-    insta::assert_snapshot!(moved[0], @"CODEOWNERS may not be changed by an agent: it is forbidden by `CODEOWNERS`");
+    insta::assert_snapshot!(moved[0], @"CODEOWNERS must not be changed by an agent: forbidden by `CODEOWNERS`");
 }
 
 #[tokio::test]
@@ -276,7 +276,7 @@ async fn a_secret_that_was_committed_and_removed_is_found() {
     bed.work("config.yml", "one\n").await;
     let objections = bed.judged(&rules()).await;
     assert_eq!(objections.len(), 1);
-    insta::assert_snapshot!(objections[0], @"config.yml has what looks like a GitHub token in an earlier commit that would be pushed along; drop that commit");
+    insta::assert_snapshot!(objections[0], @"config.yml contains what looks like a GitHub token in an earlier commit that would be pushed too; drop that commit");
     write(&bed.place.path.join("a"), "two\n");
     bed.raw(
         &bed.place.path,

@@ -149,7 +149,7 @@ fn a_count_that_disagrees_with_the_block() {
         assert_eq!(reading.verdict, verdict, "{text}: {}", reading.reason);
     }
     let reading = medium(&contract("changes_requested", 3, "high", &finding("high")));
-    insta::assert_snapshot!(reading.reason, @"The review says changes_requested. FINDINGS_COUNT says 3, 1 were read.");
+    insta::assert_snapshot!(reading.reason, @"The review says changes_requested. FINDINGS_COUNT is 3, but 1 were read.");
 }
 
 #[test]

@@ -12,8 +12,9 @@ fn read_one(json: &str) -> Finding {
 #[test]
 fn keys_of_other_dialects_are_aliases() {
     let ours = read_one(
-        "{\"severity\":\"high\",\"category\":\"testing\",\"path\":\"src/a.rs\",\"line\":12,\"text\":\"t\",\"suggestion\":\"s\"}",
+        "{\"severity\":\"high\",\"category\":\"testing\",\"path\":\"src/a.rs\",\"line\":12,\"line_end\":14,\"text\":\"t\",\"suggestion\":\"s\"}",
     );
+    assert_eq!(ours.place().as_deref(), Some("src/a.rs:12-14"));
     for theirs in [
         "{\"severity\":\"error\",\"category\":\"test\",\"file\":\"./src/a.rs\",\"lineStart\":12,\"lineEnd\":14,\"description\":\"t\",\"suggestedFix\":\"s\"}",
         "{\"severity\":\"MAJOR\",\"category\":\"Test Coverage\",\"file\":\"src/a.rs:12-14\",\"message\":\"t\",\"suggestion\":\"s\"}",
@@ -24,7 +25,34 @@ fn keys_of_other_dialects_are_aliases() {
     }
     let both =
         read_one("{\"severity\":\"low\",\"title\":\"Leak\",\"description\":\"never closed\"}");
-    assert_eq!(both.text, "Leak: never closed");
+    assert_eq!(both.titled_text(), "Leak: never closed");
+}
+
+#[test]
+fn title_failure_and_last_line_are_read() {
+    let all = read_one(
+        r#"{"severity":"high","path":"a.rs","line":3,"line_end":5,"title":"Leak","text":"never closed","failure":"open twice"}"#,
+    );
+    let parts = (all.title.as_deref(), all.failure.as_deref(), all.line_end);
+    assert_eq!(parts, (Some("Leak"), Some("open twice"), Some(5)));
+    assert_eq!(all.text, "never closed");
+    for (json, line, line_end) in [
+        (r#""line": 3, "line_end": null"#, Some(3), None),
+        (r#""line": 3, "line_end": 3"#, Some(3), None),
+        (r#""line": 3, "line_end": 1"#, Some(3), None),
+        (r#""line": "L3-L5""#, Some(3), Some(5)),
+        (r#""line": "3:5""#, Some(3), None),
+        (r#""line": 3, "endLine": "5""#, Some(3), Some(5)),
+        (r#""line_end": 5"#, None, None),
+        (r#""line": [3]"#, Some(3), None),
+    ] {
+        let finding = format!(
+            r#"{{"severity":"high","path":"a.rs","text":"t","title":null,"failure":null,{json}}}"#
+        );
+        let finding = read_one(&finding);
+        assert_eq!((finding.line, finding.line_end), (line, line_end), "{json}");
+        assert_eq!((finding.title, finding.failure), (None, None), "{json}");
+    }
 }
 
 #[test]
@@ -136,7 +164,9 @@ fn long_texts_and_long_lists_are_cut_and_it_is_said() {
     assert_eq!((reading.verdict, reading.findings.len()), (CHANGES, 2_000));
     assert_eq!(reading.findings[0].severity, Severity::Critical);
     assert!(
-        reading.reason.contains("Of 2001 findings the 2000 worst"),
+        reading
+            .reason
+            .contains("Only the 2000 most severe of 2001 findings"),
         "{}",
         reading.reason
     );
@@ -165,7 +195,7 @@ fn the_reviewer_judges_each_earlier_finding() {
     assert!(
         reading
             .reason
-            .contains("1 judgments of earlier findings were read as open"),
+            .contains("1 unknown statuses of earlier findings count as open"),
         "{}",
         reading.reason
     );

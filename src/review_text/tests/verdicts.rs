@@ -142,7 +142,7 @@ fn two_different_verdicts_are_unclear() {
     ]);
     let both = medium("REVIEW_RESULT: approved\nVerdict: needs discussion\n");
     assert_eq!(both.raw_verdict, None);
-    insta::assert_snapshot!(both.reason, @"The review says both approved and needs_discussion in its own words.");
+    insta::assert_snapshot!(both.reason, @"The review says both approved and needs_discussion.");
     assert_eq!(both.missing.len(), 1);
 }
 

@@ -146,35 +146,32 @@ fn trouble_of_its_surroundings_is_a_hold() {
     for (stdout, expected) in [
         (
             recorded!("unauthorized"),
-            "not logged in, or may not do this: Invalid API key",
+            "not logged in, or is not permitted to do this: Invalid API key",
         ),
         (
             recorded!("not_logged_in"),
-            "not logged in, or may not do this: Not logged in",
+            "not logged in, or is not permitted to do this: Not logged in",
         ),
         (
             recorded!("rate_limit"),
-            "takes no more for now: API Error: Request rejected (429)",
+            "rate limit is reached: API Error: Request rejected (429)",
         ),
         (
             recorded!("overloaded"),
-            "does not answer as it should: API Error: 529 Overloaded",
+            "is unavailable: API Error: 529 Overloaded",
         ),
         (
             recorded!("refused"),
-            "can't reach its API: API Error: Connection refused",
+            "cannot reach its API: API Error: Connection refused",
         ),
         (
             recorded!("no_network"),
-            "can't reach its API: API Error: Can't reach the API server",
+            "cannot reach its API: API Error: Can't reach the API server",
         ),
-        (
-            recorded!("timed_out"),
-            "does not answer as it should: Request timed out",
-        ),
+        (recorded!("timed_out"), "is unavailable: Request timed out"),
         (
             recorded!("no_credit"),
-            "has no credit: Credit balance is too low",
+            "has no credit left: Credit balance is too low",
         ),
     ] {
         let (reason, until) = held(stdout);
@@ -187,7 +184,7 @@ fn trouble_of_its_surroundings_is_a_hold() {
     let (reason, until) = held(recorded!("usage_limit"));
     assert_eq!(
         reason,
-        "the usage limit of claude is reached: You've hit your 5-hour limit · resets 1am (UTC)"
+        "claude's usage limit is reached: You've hit your 5-hour limit · resets 1am (UTC)"
     );
     assert_eq!(until, Some(Time::from_millis(1_794_877_258_000)));
     let old = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"Claude AI usage limit reached|1794877258"}"#;
@@ -226,7 +223,7 @@ fn what_will_not_mend_itself_is_a_failure() {
     .end;
     assert_eq!(
         failed,
-        End::Failed("it ended with status 1: error: unknown option '--nonsense'".into())
+        End::Failed("exited with status 1: error: unknown option '--nonsense'".into())
     );
     assert_eq!(
         outcome(recorded!("max_budget"), Some(&exit(1)), "", false).tokens,
@@ -357,13 +354,13 @@ fn people_read_a_line_for_each_thing_that_it_does() {
     ");
     insta::assert_snapshot!(show(recorded!("usage_limit")), @"
               claude 2.1.325 with claude-sonnet-5-5
-              the usage limit is reached (five_hour) until 2026-11-17T01:00:58.000Z
+              usage limit reached (five_hour) until 2026-11-17T01:00:58.000Z
     23:01:00  You've hit your 5-hour limit · resets 1am (UTC)
               ended with an error after 1 turn, $0.00 in this session
     ");
     insta::assert_snapshot!(show(recorded!("refused")), @"
               claude 2.1.325 with claude-sonnet-4-5
-              waits for the API: unknown, again in 0.6 s (1 of 1)
+              waiting for the API: unknown, retry in 0.6 s (1 of 1)
     22:59:20  API Error: Connection refused — a firewall or proxy may be blocking it (ECONNREFUSED)
               ended with an error after 1 turn, $0.00 in this session
     ");
@@ -387,16 +384,16 @@ fn what_it_is_doing_and_since_when() {
         }
     }
     insta::assert_snapshot!(seen.join("\n"), @"
-    - waits for the model
+    - waiting for the model
     2026-11-16T22:58:34.396Z says: I will look.
     2026-11-16T22:58:34.448Z Read work.txt
-    2026-11-16T22:58:34.626Z waits for the model, after Read work.txt
+    2026-11-16T22:58:34.626Z waiting for the model, after Read work.txt
     2026-11-16T22:58:34.653Z Edit work.txt
     2026-11-16T22:58:34.657Z Bash git commit -am x
-    2026-11-16T22:58:34.689Z waits for the model, after Bash git commit -am x
+    2026-11-16T22:58:34.689Z waiting for the model, after Bash git commit -am x
     2026-11-16T22:58:34.710Z says: Done.
     - ends
-    - waits for the API: unknown, again in 0.6 s (1 of 1)
+    - waiting for the API: unknown, retry in 0.6 s (1 of 1)
     2026-11-16T22:59:20.825Z says: API Error: Connection refused — a firewall or proxy may be blocking it (ECONNREFUSED)
     - ends
     ");
