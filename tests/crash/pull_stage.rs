@@ -78,6 +78,11 @@ impl PullStage {
     pub(crate) fn add(&self, branch: &str) {
         let PullPlay { play, forge, .. } = &self.pull;
         let worktree = play.world.worktree(&play.repo, branch);
+        // Two branches that start in the same second would have the same commit, and merging one of
+        // them would leave nothing to review on the other.
+        let subject = format!("add work.txt on {branch}");
+        play.world
+            .git(&worktree, &["commit", "-q", "--amend", "-m", &subject]);
         play.world
             .git(&worktree, &["push", "--quiet", "origin", branch]);
         let number = forge.open_pull(branch, "main", "carol");
