@@ -116,21 +116,27 @@ fn measure(program: &Path, files: usize) -> Measured {
     };
     place.fill(files);
     let worktree = place.root.join("calc-feature");
-    let bare_ms = place.bare(&worktree);
     place.run(&place.root, &place.program, &["project", "add", "calc"]);
     place.run(&worktree, &place.program, &["review", "--title", "Feature"]);
     let log = place.log_git();
+    let bare_ms = place.bare(&worktree, &log);
     let begun = Instant::now();
     place.run(&place.root, &place.program, &["tick"]);
     let tick_ms = begun.elapsed().as_secs_f64() * 1000.0;
-    let log = fs::read_to_string(log).unwrap();
-    let micros: Vec<f64> = log.lines().map(|line| line.parse().unwrap()).collect();
+    let times = logged_ms(&log);
     Measured {
-        processes: micros.len(),
-        git_ms: micros.iter().sum::<f64>() / 1000.0,
+        processes: times.len(),
+        git_ms: times.iter().sum(),
         bare_ms,
         tick_ms,
     }
+}
+
+/// Returns the time of each call that was logged.
+fn logged_ms(log: &Path) -> Vec<f64> {
+    let text = fs::read_to_string(log).unwrap();
+    let micros = text.lines().map(|line| line.parse::<f64>().unwrap());
+    micros.map(|micros| micros / 1000.0).collect()
 }
 
 struct Place {
@@ -224,16 +230,18 @@ impl Place {
         fs::write(self.root.join("config/remand/config.toml"), config).unwrap();
     }
 
-    /// Returns how long a person's commands take, on a branch that is removed again.
-    fn bare(&self, worktree: &Path) -> f64 {
+    /// Returns the time of a person's commands, which are undone again. They are measured like those of the loop, and
+    /// leave the log empty.
+    fn bare(&self, worktree: &Path, log: &Path) -> f64 {
         self.run(worktree, "git", &["status"]);
         fs::write(worktree.join("work.txt"), "work\nbare\n").unwrap();
-        let begun = Instant::now();
+        fs::write(log, "").unwrap();
         for args in BARE {
             self.run(worktree, "git", args);
         }
-        let took = begun.elapsed().as_secs_f64() * 1000.0;
+        let took = logged_ms(log).iter().sum();
         self.run(worktree, "git", &["reset", "-q", "--hard", "HEAD~1"]);
+        fs::write(log, "").unwrap();
         took
     }
 
