@@ -1,7 +1,7 @@
 //! Appends events, and reads them by id, by change and by target.
 
 use super::{BoardError, Result, from_row};
-use crate::blackboard::sql::{Connection, Json, params};
+use crate::blackboard::sql::{Connection, params};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent, TargetType};
@@ -84,22 +84,19 @@ pub(crate) fn events_of(conn: &Connection, change_id: &ChangeId, limit: i64) -> 
     Ok(events)
 }
 
-/// Returns the newest events of a change that have certain types, oldest first.
-pub(crate) fn events_of_types(
+/// Returns the newest events of a change that have a type, newest first.
+pub(crate) fn events_of_type(
     conn: &Connection,
     change_id: &ChangeId,
-    types: &[EventType],
+    event_type: EventType,
     limit: i64,
 ) -> Result<Vec<Event>> {
-    let mut events = conn.all(
+    conn.all(
         "SELECT * FROM events INDEXED BY events_by_change
-         WHERE change_id = :change_id AND event_type IN (SELECT value FROM json_each(:types))
-         ORDER BY id DESC LIMIT :limit",
-        params! { change_id, types: Json(types), limit },
+         WHERE change_id = :change_id AND event_type = :event_type ORDER BY id DESC LIMIT :limit",
+        params! { change_id, event_type, limit },
         from_row::event,
-    )?;
-    events.reverse();
-    Ok(events)
+    )
 }
 
 /// Returns the newest events about one target, oldest first.

@@ -54,7 +54,7 @@ pub(crate) use evaluators::pull_moves::{
     add_gate_leftovers, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,
 };
 pub(crate) use events::{
-    append, event, event_before, events_about, events_of, events_of_types, events_since, has_event,
+    append, event, event_before, events_about, events_of, events_of_type, events_since, has_event,
     newest_event,
 };
 pub(crate) use forge::adopt::{Adoption, adopt};

@@ -9,7 +9,7 @@ use crate::process::ProcessId;
 use crate::pull_request::PullRow;
 use crate::work::{Item, Rejection, RejectionState, Status};
 
-/// Maximum number of events of the relevant types that are searched for the one that led here.
+/// Maximum number of events of a type that are searched for the one that led here.
 const LOOK_BACK: i64 = 200;
 
 /// Facts that the explanation of a change is made from.
@@ -131,21 +131,28 @@ impl Facts {
     pub(crate) fn gather(conn: &Conn, row: BoardRow, around: Around) -> bb::Result<Self> {
         let change = &row.change;
         let types = Situation::of(&row).event_types(change.state);
-        let events = match types {
-            [] => Vec::new(),
-            [..] => bb::events_of_types(conn, &change.change_id, types, LOOK_BACK)?,
-        };
+        let mut events = Vec::new();
+        for event_type in types {
+            let limit = look_back(*event_type);
+            events.extend(bb::events_of_type(
+                conn,
+                &change.change_id,
+                *event_type,
+                limit,
+            )?);
+        }
+        events.sort_by_key(|event| event.id);
         let pending = match row.pending_rejections {
             0 => Vec::new(),
             _ => bb::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?,
         };
-        let pull = bb::pull_of_change(conn, &change.change_id)?;
-        let pr = match change.pr_number {
-            Some(number) => Some(pr_name(&bb::project(conn, &change.project_id)?, number)),
-            None => None,
-        };
-        let unposted = bb::waiting_posts(conn, &change.change_id)?;
-        let refused = bb::refused_posts(conn, &change.change_id)?;
+        let (mut pull, mut pr, mut unposted, mut refused) = (None, None, Vec::new(), Vec::new());
+        if let Some(number) = change.pr_number {
+            pull = bb::pull_of_change(conn, &change.change_id)?;
+            pr = Some(pr_name(&bb::project(conn, &change.project_id)?, number));
+            unposted = bb::waiting_posts(conn, &change.change_id)?;
+            refused = bb::refused_posts(conn, &change.change_id)?;
+        }
         let stops = if change.stopped {
             bb::stops_for(conn, &change.project_id)?
         } else {
@@ -226,6 +233,16 @@ impl Facts {
         self.newest_of(EventType::StateChanged)
             .map(|event| event.timestamp)
     }
+}
+
+/// Returns how many of the newest events of a type may be needed. Of these types it is always the
+/// newest; of others, the newest may be about something else.
+fn look_back(event_type: EventType) -> i64 {
+    let is_newest = matches!(
+        event_type,
+        EventType::StateChanged | EventType::Escalated | EventType::Held
+    );
+    if is_newest { 1 } else { LOOK_BACK }
 }
 
 pub(super) fn is_for_person(item: &Item) -> bool {

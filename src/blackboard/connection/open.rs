@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::backup::Backup;
+use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{ErrorCode, OpenFlags};
 
@@ -151,6 +152,9 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
 fn pragmas(path: &Path, conn: &rusqlite::Connection) -> Result<()> {
     conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, MOST_BYTES)?;
     conn.set_prepared_statement_cache_capacity(128);
+    // The planner must not look at values: SQLite would prepare a statement again whenever one is
+    // bound that may matter for its plan, which takes longer than most queries.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Readers never wait for the writer, and a commit is one fsync.
     let mode = wal(conn).map_err(|source| refused(path, source))?;
     if !mode.eq_ignore_ascii_case("wal") {

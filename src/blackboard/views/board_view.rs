@@ -8,7 +8,7 @@ use crate::blackboard::sql::{self, Connection, Row, columns, params};
 use crate::blackboard::{Result, from_row};
 use crate::change::{Change, State};
 use crate::clock::Time;
-use crate::work::{Item, Run, Source, Status};
+use crate::work::{Item, ItemId, Run, Status};
 
 /// Change with its current work.
 #[derive(Debug, Clone, Serialize)]
@@ -49,19 +49,26 @@ pub(crate) fn board(conn: &Connection, show: Show, limit: i64) -> Result<Vec<Boa
 }
 
 pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
-    let items = crate::blackboard::items_of(conn, &change.change_id)?;
+    let id = &change.change_id;
     // An item for a person does not hide a running one.
-    let is_run = |item: &&Item| matches!(item.source, Source::CodeReview | Source::ReviewFix);
-    let open: Vec<&Item> = items.iter().filter(|item| item.status.is_open()).collect();
-    let open_item = open
-        .iter()
-        .copied()
-        .find(is_run)
-        .or(open.first().copied())
-        .cloned();
-    let last_run = match items.iter().rev().find(is_run) {
-        Some(item) => {
-            crate::blackboard::last_run(conn, &open_item.as_ref().unwrap_or(item).item_id)?
+    let open_item = conn.optional(
+        "SELECT * FROM work_items WHERE change_id = :id AND status IN ('available', 'claimed', 'blocked')
+         ORDER BY source NOT IN ('code_review', 'review_fix'), length(item_id), item_id LIMIT 1",
+        params! { id },
+        from_row::item,
+    )?;
+    let newest: Option<ItemId> = conn.optional(
+        "SELECT item_id FROM work_items WHERE change_id = :id AND source IN ('code_review', 'review_fix')
+         ORDER BY length(item_id) DESC, item_id DESC LIMIT 1",
+        params! { id },
+        |row| row.get(0),
+    )?;
+    let last_run = match &newest {
+        Some(newest) => {
+            let shown = open_item
+                .as_ref()
+                .map_or(newest, |item: &Item| &item.item_id);
+            crate::blackboard::last_run(conn, shown)?
         }
         None => None,
     };

@@ -390,7 +390,11 @@ pub(crate) fn runs_of(conn: &Connection, item_id: &ItemId) -> Result<Vec<Run>> {
 }
 
 pub(crate) fn last_run(conn: &Connection, item_id: &ItemId) -> Result<Option<Run>> {
-    Ok(runs_of(conn, item_id)?.pop())
+    conn.optional(
+        "SELECT * FROM runs WHERE item_id = :id ORDER BY length(run_id) DESC, run_id DESC LIMIT 1",
+        params! { id: item_id },
+        from_row::run,
+    )
 }
 
 /// Returns the paths that the runs of an item had edited and that were discarded.
