@@ -101,7 +101,7 @@ pub(crate) async fn end_adopted() -> Result<u32, ProcessError> {
     }
     let ended = u32::try_from(ended.len()).unwrap_or(u32::MAX);
     if ended > 0 {
-        tracing::warn!(ended, "leftover processes killed");
+        tracing::info!(ended, "leftover processes killed");
     }
     Ok(ended)
 }

@@ -3,6 +3,7 @@
 pub(super) mod context;
 pub(super) mod error;
 pub(super) mod journal;
+pub(super) mod line;
 pub(super) mod logging;
 pub(super) mod pager;
 pub(super) mod pr_ref;

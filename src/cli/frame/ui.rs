@@ -6,11 +6,12 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anstream::{AutoStream, ColorChoice};
-use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, presets};
 use rustix::event::{PollFd, PollFlags};
 use serde::Serialize;
 
+pub(crate) use super::line::{Line, TextStyle};
+use super::line::{NO_BREAK, unbroken};
 use crate::diagnostic::Colour;
 use crate::sanitize;
 
@@ -38,23 +39,6 @@ pub(crate) enum Format {
     Text,
     Json,
 }
-
-/// Style of a piece of a line on a terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TextStyle {
-    Plain,
-    Strong,
-    Faint,
-    Good,
-    Bad,
-    Notice,
-    /// A command to type.
-    Command,
-}
-
-/// One line of styled pieces.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Line(Vec<(TextStyle, String)>);
 
 /// Aligned rows under a heading.
 #[derive(Debug, Clone)]
@@ -348,8 +332,11 @@ impl Ui {
             // Drawing would overwrite it on stderr.
             return self.line(line);
         }
-        let line = line.render();
-        writeln!(self.stderr, "{line}")
+        let width = self.width.filter(|_| io::stderr().is_terminal());
+        for line in line.wrap(width.unwrap_or(usize::MAX), 2) {
+            writeln!(self.stderr, "{}", line.render())?;
+        }
+        Ok(())
     }
 
     /// Prints a report that `snippet` drew and sanitized, in colour if stderr has colour.
@@ -366,95 +353,6 @@ impl Ui {
     /// Prints a multi-line report (a location in a file) on stderr.
     pub(crate) fn report(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.stderr, "{}", sanitize::block(text).trim_end())
-    }
-}
-
-impl Line {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
-    /// Label of `status` and `show`, padded to its column.
-    pub(crate) fn label(label: &str) -> Self {
-        Self::new().faint(format!("{label:<11}"))
-    }
-
-    pub(crate) fn plain(self, text: impl Display) -> Self {
-        self.piece(TextStyle::Plain, text)
-    }
-
-    pub(crate) fn strong(self, text: impl Display) -> Self {
-        self.piece(TextStyle::Strong, text)
-    }
-
-    pub(crate) fn faint(self, text: impl Display) -> Self {
-        self.piece(TextStyle::Faint, text)
-    }
-
-    pub(crate) fn command(self, text: impl Display) -> Self {
-        self.piece(TextStyle::Command, text)
-    }
-
-    /// Appends a notice and the command to run.
-    pub(crate) fn remedy(self, what: impl Display, command: impl Display) -> Self {
-        let line = self.piece(TextStyle::Notice, what).plain(": ");
-        line.command(command)
-    }
-
-    pub(crate) fn piece(mut self, look: TextStyle, text: impl Display) -> Self {
-        self.0.push((look, sanitize::line(&text.to_string())));
-        self
-    }
-
-    fn columns(&self) -> usize {
-        let columns = |(_, piece): &(TextStyle, String)| textwrap::core::display_width(piece);
-        self.0.iter().map(columns).sum()
-    }
-
-    /// Cuts the line to `width` columns: a line that wraps could not be redrawn.
-    fn cut(&self, width: usize) -> Self {
-        let mut left = width;
-        let pieces = self.0.iter().map(|(look, piece)| {
-            let piece: String = piece.chars().take(left).collect();
-            left = left.saturating_sub(piece.chars().count());
-            (*look, piece)
-        });
-        Self(pieces.collect())
-    }
-
-    fn render(&self) -> String {
-        let mut text = String::new();
-        for (look, piece) in &self.0 {
-            let style = look.style();
-            text.push_str(&format!("{style}{piece}{style:#}"));
-        }
-        text.trim_end().to_owned()
-    }
-}
-
-impl From<&str> for Line {
-    fn from(text: &str) -> Self {
-        Self::default().plain(text)
-    }
-}
-
-impl From<String> for Line {
-    fn from(text: String) -> Self {
-        Self::default().plain(text)
-    }
-}
-
-impl TextStyle {
-    fn style(self) -> Style {
-        match self {
-            Self::Plain => Style::new(),
-            Self::Strong => Style::new().bold(),
-            Self::Faint => Style::new().dimmed(),
-            Self::Good => AnsiColor::Green.on_default(),
-            Self::Bad => AnsiColor::Red.on_default().bold(),
-            Self::Notice => AnsiColor::Yellow.on_default(),
-            Self::Command => AnsiColor::Cyan.on_default(),
-        }
     }
 }
 
@@ -537,21 +435,6 @@ impl Table {
             }
         }
     }
-}
-
-const NO_BREAK: &str = "\u{a0}";
-
-/// Prevents wrapping inside a command in backticks, which people copy.
-fn unbroken(text: &str) -> String {
-    let is_command = |at: usize, part: &str| at % 2 == 1 && part.chars().count() < 60;
-    let parts = text.split('`').enumerate().map(|(at, part)| {
-        if is_command(at, part) {
-            part.replace(' ', NO_BREAK)
-        } else {
-            part.to_owned()
-        }
-    });
-    parts.collect::<Vec<_>>().join("`")
 }
 
 /// Cuts output to the height of a screen; the last line has the number of lines left out.

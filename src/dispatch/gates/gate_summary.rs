@@ -257,6 +257,9 @@ fn npm(lines: &[&str], at: usize) -> Option<String> {
             .or_else(|| line.strip_prefix("npm ERR!"))
             .map(str::to_owned)
     };
+    if line(lines, at).starts_with("Unknown command: \"") {
+        return Some(line(lines, at).to_owned());
+    }
     let code = text(line(lines, at))?;
     let code = code
         .strip_prefix(" code ")
@@ -277,11 +280,23 @@ fn npm(lines: &[&str], at: usize) -> Option<String> {
 fn thrown(lines: &[&str], at: usize) -> Option<String> {
     let text = line(lines, at).trim();
     let (kind, _) = text.split_once(": ")?;
+    // Node adds a code: `AssertionError [ERR_ASSERTION]: …`.
+    let kind = kind.split_once(" [").map_or(kind, |(kind, _)| kind);
     let name = kind.rsplit(['.', ' ']).next().unwrap_or(kind);
     let is_kind = name.chars().next().is_some_and(char::is_uppercase) && !kind.contains("npm");
     let is_thrown = ["Error", "Exception"].iter().any(|end| name.ends_with(end));
-    (is_kind && is_thrown && name.chars().all(|c| c.is_alphanumeric() || c == '_'))
-        .then(|| text.to_owned())
+    if !(is_kind && is_thrown && name.chars().all(|c| c.is_alphanumeric() || c == '_')) {
+        return None;
+    }
+    let below = lines.get(at + 1..).unwrap_or_default();
+    let next = below
+        .iter()
+        .map(|line| line.trim())
+        .find(|line| !line.is_empty());
+    match next.filter(|next| text.ends_with(':') && !next.starts_with("at ")) {
+        Some(next) => Some(format!("{text} {next}")),
+        None => Some(text.to_owned()),
+    }
 }
 
 fn line<'a>(lines: &[&'a str], at: usize) -> &'a str {
@@ -326,6 +341,15 @@ mod tests {
         assert_eq!(gate_summary("Node.js v20.20.2\n"), "Node.js v20.20.2");
         let crash = "node:internal/modules/cjs/loader:1143\n  throw err;\n  ^\n\nError: Cannot find module 'express'\nRequire stack:\n- /x/a.js\n    at Module._load (node:internal)\n\nNode.js v20.20.2\n";
         assert_eq!(gate_summary(crash), "Error: Cannot find module 'express'");
+        let assertion = "node:assert:90\n  throw new AssertionError(obj);\n  ^\n\nAssertionError [ERR_ASSERTION]: Expected values to be strictly equal:\n\n45 !== 40\n\n    at Object.<anonymous> (/x/t.js:1:30)\n  operator: 'strictEqual'\n}\n\nNode.js v20.20.2\n";
+        assert_eq!(
+            gate_summary(assertion),
+            "AssertionError [ERR_ASSERTION]: Expected values to be strictly equal: 45 !== 40"
+        );
+        assert_eq!(
+            gate_summary("Unknown command: \"tset\"\n\nDid you mean this?\n  npm help\n"),
+            "Unknown command: \"tset\""
+        );
         assert_eq!(
             gate_summary("cc -c a.c\na.c:3:5: error: unknown type\nmake: *** [a.o] Error 1\n"),
             "a.c:3:5: error: unknown type"
