@@ -157,6 +157,9 @@ fn follow(
     })?
 }
 
+/// Columns by which the rest of a long event is indented on a terminal.
+const EVENT_INDENT: usize = 8;
+
 /// Maximum number of characters of a summary on its line; JSON has the full text.
 const LINE_CAP: usize = 2_000;
 
@@ -178,5 +181,5 @@ fn print(ctx: &mut CommandContext, event: &Event) -> Result<()> {
         ))
         .faint(format!("{:<15}  ", event.actor_id))
         .plain(cap(&event.summary, LINE_CAP));
-    Ok(ctx.out.line(line)?)
+    Ok(ctx.out.paragraph(line, EVENT_INDENT)?)
 }

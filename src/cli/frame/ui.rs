@@ -159,6 +159,14 @@ impl Ui {
         self.put(format_args!("{line}\n"))
     }
 
+    /// Prints a line of a result, broken at spaces on a terminal, all but the first part indented.
+    pub(crate) fn paragraph(&mut self, line: impl Into<Line>, indent: usize) -> io::Result<()> {
+        for line in line.into().wrap(self.wrap.unwrap_or(usize::MAX), indent) {
+            self.line(line)?;
+        }
+        Ok(())
+    }
+
     /// Draws lines at the bottom of a terminal, which the next call replaces; in a pipe, or without
     /// escape codes, nothing is drawn.
     pub(crate) fn live(&mut self, lines: &[Line]) -> io::Result<()> {
