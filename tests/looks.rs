@@ -55,7 +55,7 @@ fn looking_at_the_usual_place_makes_nothing_and_says_how_to_begin() {
             "{args:?}: {said}"
         );
         assert!(
-            said.contains("hint: nothing yet: `remand init` asks for what is needed"),
+            said.contains("hint: there is no project yet: run `remand init` to get started"),
             "{args:?}: {said}"
         );
     }
@@ -119,7 +119,7 @@ fn what_has_something_to_write_begins_one() {
     assert!(!said.contains("nothing yet"), "{said}");
     world
         .remand_in(&worktree, &["--db", &reviewed, "review"])
-        .fails(1, "which is no project yet");
+        .fails(1, "which is not a project yet");
     world
         .remand_in(&worktree, &["--db", &reviewed, "review", "--add-project"])
         .ok();

@@ -11,8 +11,8 @@ fn a_rejection_of_finished_work_makes_its_fix_at_once() {
         .remand(&["reject", "c1", "--text", "the retry loop never ends"])
         .ok();
     insta::assert_snapshot!(site.world.plain(&output.stdout), @"
-    c1 is rejected
-      review_fix w4 is queued; no daemon runs that would take it  (just now)
+    c1 was rejected
+      review_fix w4 is queued; no daemon is running  (just now)
         remand run
         remand tick
     ");
@@ -53,9 +53,12 @@ fn a_rejection_is_read_from_a_file_or_stdin_by_branch_or_path() {
     );
     let why = site.world.json(&["why", "c1"]);
     let answer = why["answer"].as_str().unwrap();
-    assert!(answer.contains("j1, j2, j3 wait until then"), "{answer}");
+    assert!(
+        answer.contains("j1, j2, j3 are waiting until then"),
+        "{answer}"
+    );
     site.remand(&["reject", "c1", "--file", "nowhere.md"])
-        .fails(4, "there is no file nowhere.md");
+        .fails(4, "no such file: nowhere.md");
     site.remand(&["reject", "c1", "--text", " "])
         .fails(2, "the text is empty");
     site.remand(&["reject", "c1"]).fails(2, "--file");
@@ -75,7 +78,7 @@ fn approving_ends_what_is_open() {
     let output = site.remand(&["approve", "c1"]).ok();
     insta::assert_snapshot!(site.world.plain(&output.stdout), @"
     c1 is approved
-      it was approved by ada: merge feature/login when you like  (just now)
+      it was approved by ada: ready to merge feature/login  (just now)
     ");
     assert_eq!(
         site.world
@@ -91,7 +94,7 @@ fn approving_ends_what_is_open() {
         "skipped|approved by ada"
     );
     site.remand(&["approve", "nobody"])
-        .fails(4, "there is no change `nobody`");
+        .fails(4, "no such change: `nobody`");
     site.remand(&["check"]).ok();
 }
 
@@ -117,7 +120,7 @@ fn a_branch_that_moved_is_not_approved() {
     );
     for command in ["status", "why"] {
         let said = site.shows(&[command, "c1"]);
-        assert!(said.contains("which is not reviewed"), "{said}");
+        assert!(said.contains("which has not been reviewed"), "{said}");
     }
 }
 
@@ -243,12 +246,12 @@ fn items_are_added_with_the_checks_of_all_others() {
         site.remand(&all)
     };
     add(&["code_review", "--change", "c1"]).fails(1, "c1 has an open code_review already: w1");
-    add(&["review_fix", "--change", "c1"]).fails(1, "a review_fix is made from a rejection");
+    add(&["review_fix", "--change", "c1"]).fails(1, "cannot add a review_fix without a rejection");
     add(&["nonsense", "--change", "c1"]).fails(2, "unknown source `nonsense`; allowed: github");
-    add(&["manual", "--change", "c4"]).fails(4, "there is no change `c4`");
+    add(&["manual", "--change", "c4"]).fails(4, "no such change: `c4`");
     add(&["manual", "--change", "c1", "--priority", "P9"]).fails(2, "allowed: P1, P2, P3");
     add(&["manual", "--change", "c1", "--metadata", "{"]).fails(2, "--metadata is not JSON");
-    add(&["manual", "--change", "c1", "--metadata", "[]"]).fails(2, "not an object");
+    add(&["manual", "--change", "c1", "--metadata", "[]"]).fails(2, "not a JSON object");
     let item = site.world.json(&[
         "item",
         "add",
