@@ -104,7 +104,7 @@ fn all_is_well() {
         .replace(&size, "SIZE");
     insta::assert_snapshot!(world.plain(&shown), @"
     ok    configuration   WORLD/config/remand/config.toml
-    ok    blackboard      WORLD/state/remand/blackboard.db, SIZE, whole
+    ok    blackboard      WORLD/state/remand/blackboard.db, SIZE, intact
     warn  daemon          not running
                           → start it with `remand run` or `remand service install`, or run `remand tick` from cron
     ok    service         not installed; `remand service install` installs it
@@ -192,7 +192,7 @@ fn gh_in_each_state_of_trouble() {
     told(
         answer(json!({ "Date": "Mon, 16 Nov 2020 08:00:00 GMT" })),
         0,
-        "s ahead of GitHub's",
+        "s ahead of GitHub:",
     );
     stage.forge.set_rate(12, 900);
     only(
@@ -408,7 +408,7 @@ fn places_and_programs_of_a_project() {
     only(
         &doctor(&stage.world),
         0,
-        "but its `origin` is /srv/elsewhere.git now",
+        "but its `origin` is now /srv/elsewhere.git",
     );
     fs::rename(stage.folder("engine.git"), stage.folder("gone.git")).unwrap();
     stage
@@ -668,7 +668,7 @@ fn what_is_advised_is_what_helps() {
         .find(|check| check["check"] == "clock")
         .unwrap();
     assert!(
-        clock["says"].as_str().unwrap().starts_with("not compared"),
+        clock["says"].as_str().unwrap().starts_with("not checked"),
         "{clock}"
     );
 }

@@ -434,12 +434,12 @@ fn somebody_types() {
             &format!("{}\n", tool.display()),
         ),
         ("Path of another repository [none]:", "\n"),
-        ("a fresh worktree of site ready? [nothing]:", "npm ci\n"),
+        ("a fresh worktree of site [none]:", "npm ci\n"),
         ("a fix of site is pushed [cargo test]:", "\n"),
-        ("a fresh worktree of tool ready? [nothing]:", "\n"),
-        ("a fix of tool is pushed [nothing]:", "make check\n"),
-        ("Which label", "remand\n"),
-        ("Begin in shadow", "\n"),
+        ("a fresh worktree of tool [none]:", "\n"),
+        ("a fix of tool is pushed [none]:", "make check\n"),
+        ("Label of open PRs", "remand\n"),
+        ("Start in shadow", "\n"),
         ("Write this to", "maybe\n"),
         ("Write this to", "y\n"),
     ];
@@ -504,13 +504,13 @@ fn the_end_of_the_input_stops_it_and_nothing_is_written() {
     let world = world();
     let site = repo(&world, "site");
     let questions = [
-        "Who fixes",
-        "Who reviews",
-        "A repository",
-        "Another",
-        "ready?",
+        "Which agent fixes",
+        "Which agent reviews",
+        "Path of a repository",
+        "Path of another",
+        "a fresh worktree",
         "is pushed",
-        "Which label",
+        "Label of open PRs",
         "in shadow",
         "Write this",
     ];
@@ -544,7 +544,7 @@ fn the_end_of_the_input_stops_it_and_nothing_is_written() {
         );
     }
     let answers = [
-        ("ready?", "\n"),
+        ("a fresh worktree", "\n"),
         ("in shadow", "no\n"),
         ("Write this", "no\n"),
     ];
@@ -668,11 +668,11 @@ fn a_set_up_that_fails_is_named_by_what_failed_in_it() {
     );
     world.script("npm", &format!("cat '{recorded}' >&2\nexit 1\n"));
     let output = world.remand_in(&site, &["init", "--yes"]).ok();
-    let (_, shown) = output.stdout.split_once("not run: ").unwrap();
+    let (_, shown) = output.stdout.split_once("error: ").unwrap();
     let mut lines = shown.lines();
     assert_eq!(
         lines.next().unwrap(),
-        "the gates on main of site: the setup `npm ci` failed (status 1): EUSAGE: `npm ci` can only install packages \
+        "the gates could not run on main of site: the setup `npm ci` failed (status 1): EUSAGE: `npm ci` can only install packages \
          when your package.json and package-lock.json or npm-shrinkwrap.json are in sync. Please update your lock file \
          with `n…"
     );
@@ -725,7 +725,7 @@ fn a_folder_that_cannot_be_a_name_is_given_one() {
         .remand_in(&site, &["init", "--yes"])
         .fails(2, "invalid project name")
         .stderr;
-    assert!(said.contains("--name to `remand init`"), "{said}");
+    assert!(said.contains("accept --name NAME"), "{said}");
     world
         .remand_in(&site, &["init", "--yes", "--name", "site"])
         .ok();

@@ -333,9 +333,9 @@ fn project_setup(
             ask.until(
                 &mut ctx.out,
                 &question,
-                Some(proposed.unwrap_or("nothing")),
+                Some(proposed.unwrap_or("none")),
                 |text| {
-                    if text == "nothing" {
+                    if text == "none" {
                         Ok(None)
                     } else {
                         read(text, "the command")
@@ -381,9 +381,9 @@ fn project_gates(
     ask.until(
         &mut ctx.out,
         &question,
-        Some(found.unwrap_or("nothing")),
+        Some(found.unwrap_or("none")),
         |text| {
-            if text == "nothing" {
+            if text == "none" {
                 Ok(Vec::new())
             } else {
                 Ok(vec![words(text, "the command")?])

@@ -247,7 +247,7 @@ fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
             return Ok(ctx.out.note("no items match")?);
         }
         let mut table = Table::new(&[
-            "ITEM", "SOURCE", "STATUS", "PRIO", "CHANGE", "TITLE", "MADE",
+            "ITEM", "SOURCE", "STATUS", "PRIO", "CHANGE", "TITLE", "CREATED",
         ]);
         for item in items {
             table.row([

@@ -158,7 +158,7 @@ fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
 /// Describes the activity of an agent and its duration.
 fn doing_line(doing: &Doing, now: Time) -> String {
     let time = span(now.since(doing.since));
-    format!("{}, for {time}", doing.what)
+    format!("doing: {}, for {time}", doing.what)
 }
 
 fn read(pull: &PullRow, now: Time) -> String {

@@ -26,12 +26,12 @@ fn the_whole_loop_as_people_see_it() {
     let site = Site::with_agents(FIXER);
     insta::assert_snapshot!(site.shows(&[]), @"
     no daemon is running: start it with `remand run` or `remand service install`
-    CHANGE  BOARD        FIX  TITLE         WHY                                       SINCE
+    CHANGE  BOARD        FIX  TITLE         WHY                                             SINCE
     c1      Code review  0/2  add work.txt  code_review w1 is queued, no daemon is running  just now
     ");
     site.remand(&["tick"]).ok();
     insta::assert_snapshot!(site.shows(&["list"]), @"
-    CHANGE  BOARD             FIX  TITLE         WHY                          SINCE
+    CHANGE  BOARD             FIX  TITLE         WHY                        SINCE
     c1      Waiting approval  1/2  add work.txt  waiting for your approval  just now
     ");
     let status = site.shows(&["status", "c1"]);
@@ -103,7 +103,7 @@ fn the_whole_loop_as_people_see_it() {
     insta::assert_snapshot!(site.shows(&["show", "v1"]), @r#"
     v1  of c1, changes_requested
     summary    work.txt is wrong
-    read as    contract: The review says changes_requested.
+    parsed as  contract: The review says changes_requested.
     commit     SHA against SHA
     item       w1
     when       TIME (just now)
@@ -150,7 +150,7 @@ fn the_whole_loop_as_people_see_it() {
     status     completed
     priority   P1
     change     c1
-    made       TIME (just now)
+    created    TIME (just now)
     attempt    1 (epoch 1)
     run        r2 by fixer: agent, status 0
     rejection  j1 (fixed): changes requested: work.txt is wrong

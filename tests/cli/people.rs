@@ -68,7 +68,7 @@ fn a_rejection_is_read_from_a_file_or_stdin_by_branch_or_path() {
         .fails(4, "hint: did you mean `c1`?");
     site.remand(&["cancel", "c1"]).ok();
     site.remand(&["reject", "c1", "--text", "late"])
-        .fails(1, "c1 is closed");
+        .fails(1, "c1 is already closed");
 }
 
 #[test]
@@ -245,12 +245,12 @@ fn items_are_added_with_the_checks_of_all_others() {
         all.extend(args);
         site.remand(&all)
     };
-    add(&["code_review", "--change", "c1"]).fails(1, "c1 has an open code_review already: w1");
+    add(&["code_review", "--change", "c1"]).fails(1, "c1 already has an open code_review: w1");
     add(&["review_fix", "--change", "c1"]).fails(1, "cannot add a review_fix without a rejection");
     add(&["nonsense", "--change", "c1"]).fails(2, "unknown source `nonsense`; allowed: github");
     add(&["manual", "--change", "c4"]).fails(4, "no such change: `c4`");
     add(&["manual", "--change", "c1", "--priority", "P9"]).fails(2, "allowed: P1, P2, P3");
-    add(&["manual", "--change", "c1", "--metadata", "{"]).fails(2, "--metadata is not JSON");
+    add(&["manual", "--change", "c1", "--metadata", "{"]).fails(2, "--metadata is not valid JSON");
     add(&["manual", "--change", "c1", "--metadata", "[]"]).fails(2, "not a JSON object");
     let item = site.world.json(&[
         "item",
@@ -266,7 +266,7 @@ fn items_are_added_with_the_checks_of_all_others() {
     assert_eq!(item["item_id"], "w2");
     assert_eq!(item["metadata"]["note"], 1);
     insta::assert_snapshot!(site.shows(&["item", "list"]), @"
-    ITEM  SOURCE       STATUS     PRIO  CHANGE  TITLE                MADE
+    ITEM  SOURCE       STATUS     PRIO  CHANGE  TITLE                CREATED
     w2    manual       available  P1    c1      add work.txt         just now
     w1    code_review  available  P2    c1      Review add work.txt  just now
     ");
@@ -313,7 +313,7 @@ fn an_item_that_is_cancelled_leaves_no_change_behind() {
         "available"
     );
     site.remand(&["item", "requeue", "w1"])
-        .fails(1, "open code_review already");
+        .fails(1, "already has an open code_review");
     site.remand(&["item", "requeue", "w9"])
         .fails(4, "no work item `w9`");
     site.remand(&["item", "show", "w9"])

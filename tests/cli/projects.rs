@@ -111,7 +111,7 @@ fn on_a_terminal_it_asks_as_init_does() {
         [
             ("prepares a fresh worktree of site", "\n"),
             ("must pass before a fix of site is pushed", "make check\n"),
-            ("Begin in shadow", "no\n"),
+            ("Start in shadow", "no\n"),
             ("Add this to", agrees),
         ]
     };

@@ -55,7 +55,7 @@ fn a_project_must_be_a_repository_with_a_name_and_a_branch() {
         .fails(2, "invalid project name");
     world
         .remand(&["project", "add", path, "--repo", "nobody"])
-        .fails(2, "as owner/name");
+        .fails(2, "use owner/name");
     world
         .remand(&["project", "add", path, "--default-branch", "a..b"])
         .fails(2, "a..b");
@@ -241,7 +241,7 @@ fn a_new_project_is_added_only_when_asked() {
     let worktree = world.worktree(&repo, "feature/login");
     world
         .remand_in(&worktree, &["review"])
-        .fails(1, "hint: `remand project add");
+        .fails(1, "hint: add it with `remand project add");
     assert!(!world.db().exists(), "nothing was begun");
     world
         .remand_in(&worktree, &["review", "--add-project"])
@@ -378,7 +378,7 @@ fn a_branch_is_not_taken_twice() {
     );
     site.world
         .remand_in(&elsewhere, &["review"])
-        .fails(1, "branch feature/login is c1 already");
+        .fails(1, "branch feature/login already belongs to c1");
 }
 
 #[test]

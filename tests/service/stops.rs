@@ -117,7 +117,7 @@ fn while_everything_is_stopped_nothing_starts_and_everybody_is_told() {
     );
     play.check();
 
-    assert_eq!(world.remand(&["start"]).ok().stdout, "everything goes on\n");
+    assert_eq!(world.remand(&["start"]).ok().stdout, "everything can run again\n");
     assert_eq!(
         world.remand(&["start"]).ok().stdout,
         "nothing to do: everything is not stopped\n"
