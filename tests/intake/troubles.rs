@@ -193,7 +193,7 @@ fn what_the_user_keeps_for_himself_is_not_spent() {
             .remand(&["status"])
             .ok()
             .stdout
-            .contains("of 5000 calls left until")
+            .contains("of 5000 API calls left until")
     );
     stage
         .world

@@ -226,7 +226,7 @@ fn sudo_gets_its_hints() {
     command.env("SUDO_USER", "ada");
     let refused = run(&mut command).fails(2, "would install the service for root");
     assert!(
-        refused.stderr.contains("--system") && refused.stderr.contains("without sudo"),
+        refused.stderr.contains("--system") && refused.stderr.contains("omit sudo"),
         "{}",
         refused.stderr
     );

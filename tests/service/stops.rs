@@ -49,7 +49,7 @@ fn while_everything_is_stopped_nothing_starts_and_everybody_is_told() {
     let before = play.events();
     for command in ["tick", "work"] {
         let ran = world.remand(&[command]).ok();
-        assert!(ran.stdout.ends_with("0 items run\n"), "{}", ran.stdout);
+        assert!(ran.stdout.ends_with("ran 0 items\n"), "{}", ran.stdout);
         assert!(
             ran.stderr
                 .contains("everything was stopped by ada: the disk is changed: remand start"),
@@ -117,7 +117,10 @@ fn while_everything_is_stopped_nothing_starts_and_everybody_is_told() {
     );
     play.check();
 
-    assert_eq!(world.remand(&["start"]).ok().stdout, "everything can run again\n");
+    assert_eq!(
+        world.remand(&["start"]).ok().stdout,
+        "everything can run again\n"
+    );
     assert_eq!(
         world.remand(&["start"]).ok().stdout,
         "nothing to do: everything is not stopped\n"
@@ -434,7 +437,7 @@ fn a_mistyped_setting_keeps_nobody_from_stopping() {
         );
         let stopped = world.remand(&["stop", "--now"]).ok();
         assert!(
-            stopped.stderr.contains(said) && stopped.stdout.contains("everything is stopped"),
+            stopped.stderr.contains(said) && stopped.stdout.contains("everything was stopped"),
             "{stopped:?}"
         );
         assert_eq!(play.count("stops"), 1);

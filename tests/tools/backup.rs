@@ -232,7 +232,7 @@ fn what_can_not_be_done_says_why() {
         .fails(1, "cannot write");
     symlink("nowhere", root.join("dangling")).unwrap();
     site.remand(&["backup", "dangling", "--force"])
-        .fails(1, "leads nowhere");
+        .fails(1, "is a broken symlink");
     site.remand(&["backup", "copy.db", "--db", "missing.db"])
         .fails(4, "no blackboard");
     assert!(

@@ -299,7 +299,7 @@ fn what_was_said_by_hand_goes_too_and_what_was_not_heard_yet_stays() {
         prune(&play, &[])
             .ok()
             .stdout
-            .contains("c1  stays: its latest event is from 20")
+            .contains("c1  kept: its latest event is from 20")
     );
     age(&play.world, "'c1'");
     prune(&play, &[]).ok();
@@ -405,7 +405,7 @@ fn stays_with(stage: &PullPlay, own: &Path, why: &str) {
     let said = prune(&stage.play, &[]).ok().stdout;
     assert!(
         said.contains(&format!(
-            "c1  stays: its worktree {} stays: {why}",
+            "c1  kept: its worktree {} cannot be deleted: {why}",
             own.display()
         )),
         "{said}"
