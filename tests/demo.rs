@@ -13,7 +13,7 @@ fn the_demo_shows_three_pull_requests_and_their_ends() {
         .ok()
         .stdout;
     for told in [
-        "ada/calc#1  Tell leap years: rejected by the reviewer, fixed, passed",
+        "ada/calc#1  Detect leap years: rejected by the reviewer, fixed, passed",
         "ada/calc#2  Greet by name: passed, sent back by a person, fixed, approved by that person",
         "ada/calc#3  Add a banner: still rejected after 2 fixes, escalated to a person",
         "grace requests changes: `greet` without a name prints `Hello, !`.",

@@ -57,7 +57,7 @@ pub(crate) const PARTS: [Part; 3] = [
     Part {
         number: 1,
         branch: "leap-years",
-        title: "Tell leap years",
+        title: "Detect leap years",
         ends: Ends::Passed(1),
         files: &[
             ("leap.sh", include_str!("leap.sh")),
