@@ -38,7 +38,7 @@ fn a_change_that_spent_its_money_goes_on_when_a_person_allows_more() {
         .ok()
         .stdout;
     assert!(
-        told.contains("c1 may have $5.00 more (fix 1/2; 1 of 8 fixes"),
+        told.contains("c1 is allowed $5.00 more (fix 1/2; 1 of 8 fixes"),
         "{told}"
     );
     assert!(
@@ -72,7 +72,7 @@ fn what_waited_for_money_is_fixed_in_the_same_round() {
     play.tick().ok();
     play.is_escalated("c1 spent $11.00 of its limit of $10.00");
     let told = world.remand(&["cycles", "c1", "1"]).ok().stdout;
-    assert!(told.contains("may have 1 more fix (fix 0/3"), "{told}");
+    assert!(told.contains("is allowed 1 more fix (fix 0/3"), "{told}");
     assert!(
         told.contains("it needs you: c1 spent $11.00 of its limit of $10.00")
             && told.contains("remand budget c1 --money +5"),
@@ -287,8 +287,7 @@ fn the_status_counts_the_runs_that_reported_no_cost() {
     play.tick().ok();
     play.is_ready(1);
     let status = play.world.remand(&["status", "c1"]).ok().stdout;
-    let said =
-        "$0.75 of $10.00 (1 of 2 runs of reviewer reported no cost: time and fixes bound those)";
+    let said = "$0.75 of $10.00 (1 of 2 runs of reviewer reported no cost: only the limits on time and fixes apply)";
     assert!(status.contains(said), "{status}");
 }
 

@@ -13,13 +13,13 @@ fn the_demo_shows_three_pull_requests_and_their_ends() {
         .ok()
         .stdout;
     for told in [
-        "ada/calc#1  Tell leap years: rejected by the reviewer, fixed, passed",
-        "ada/calc#2  Greet by name: passed, sent back by a person, fixed, approved by her",
-        "ada/calc#3  Add a banner: never good enough, handed to a person after 2 fixes",
-        "grace requests changes: `greet` without a name says `Hello, !`.",
+        "ada/calc#1  Detect leap years: rejected by the reviewer, fixed, passed",
+        "ada/calc#2  Greet by name: passed, sent back by a person, fixed, approved by that person",
+        "ada/calc#3  Add a banner: still rejected after 2 fixes, escalated to a person",
+        "grace requests changes: `greet` without a name prints `Hello, !`.",
         "requested another review from grace",
         "grace approved: Much better, thank you.",
-        "remand answered at greet.sh:1: Addressed in ",
+        "remand replied at greet.sh:1: Addressed in ",
         "remand commented: needs a person: PR #3 exceeded max fix cycles (2)",
     ] {
         assert!(shown.contains(told), "{told:?} is not in:\n{shown}");

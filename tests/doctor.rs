@@ -104,17 +104,17 @@ fn all_is_well() {
         .replace(&size, "SIZE");
     insta::assert_snapshot!(world.plain(&shown), @"
     ok    configuration   WORLD/config/remand/config.toml
-    ok    blackboard      WORLD/state/remand/blackboard.db, SIZE, whole
-    warn  daemon          does not run
-                          → `remand run` starts it (or `remand tick` from cron); without it nothing happens by itself
-    ok    service         not installed; `remand service install` would keep the daemon running
+    ok    blackboard      WORLD/state/remand/blackboard.db, SIZE, intact
+    warn  daemon          not running
+                          → start it with `remand run` or `remand service install`, or run `remand tick` from cron
+    ok    service         not installed; `remand service install` installs it
     ok    gh              2.102.0 (REMAND __gh WORLD/forge.json)
-    ok    GitHub          logged in as ada; what its token may do is not told (fine-grained, or an app's)
+    ok    GitHub          logged in as ada; the permissions of its token are unknown (a fine-grained token, or that of an app)
     ok    rate limit      4998 of 5000 calls left until TIME
-    ok    clock           as GitHub's
+    ok    clock           agrees with GitHub
     ok    sandbox         your own wrapper: env
     ok    agent mine      WORLD/bin/mine; remand does not know how it logs in
-    ok    project engine  WORLD/src/engine; WORLD/engine.git answers, main is there
+    ok    project engine  WORLD/src/engine; WORLD/engine.git is reachable, branch main exists
     ");
 }
 
@@ -140,7 +140,7 @@ fn nothing_is_changed_and_nothing_made() {
     assert!(
         doctor(&world)
             .stdout
-            .contains("`remand project add PATH` begins one")
+            .contains("`remand project add PATH` creates it")
     );
     world.remand(&["doctor", "--db", "typo.db", "--json"]);
     assert_eq!(contents(world.root()), before);
@@ -192,7 +192,7 @@ fn gh_in_each_state_of_trouble() {
     told(
         answer(json!({ "Date": "Mon, 16 Nov 2020 08:00:00 GMT" })),
         0,
-        "s ahead of GitHub's",
+        "s ahead of GitHub:",
     );
     stage.forge.set_rate(12, 900);
     only(
@@ -261,7 +261,7 @@ fn a_network_that_hangs_costs_a_few_seconds_once() {
     };
     let (offline, _) = hanging(&["doctor", "--json", "--offline"]);
     assert_eq!((troubles(&offline), offline.status), (Vec::new(), 0));
-    assert!(offline.stdout.contains("not asked (--offline)"));
+    assert!(offline.stdout.contains("not checked (--offline)"));
     assert!(!world.root().join("bin/hangs.asked").exists() && stage.forge.log().is_empty());
     let (output, took) = hanging(&["doctor", "--json"]);
     let troubles = troubles(&output);
@@ -360,7 +360,7 @@ fn agents_that_are_missing_or_not_logged_in() {
     stage.world.script("claude", "echo broken >&2\nexit 7\n");
     let told = troubles(&doctor(&stage.world));
     assert!(
-        told[0].contains("does not say its version: it ended with status 7: broken"),
+        told[0].contains("does not print its version: it exited with status 7: broken"),
         "{told:#?}"
     );
     stage.settings("");
@@ -379,20 +379,20 @@ fn places_and_programs_of_a_project() {
     only(
         &doctor(&stage.world),
         1,
-        "fail project engine: the folder for worktrees /nowhere/worktrees is not there",
+        "fail project engine: the worktree directory /nowhere/worktrees does not exist",
     );
     if !rustix::process::getuid().is_root() {
         let locked = stage.folder("locked");
         fs::create_dir(&locked).unwrap();
         fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).unwrap();
         set(&format!("worktree_roots = [{locked:?}]"));
-        only(&doctor(&stage.world), 1, "can't be written");
+        only(&doctor(&stage.world), 1, "is not writable");
     }
     set("gates = [[\"no-such-program\", \"test\"], [\"./in-the-worktree\"]]");
     only(
         &doctor(&stage.world),
         1,
-        "`gates` starts `no-such-program`, which was not found",
+        "`gates` runs `no-such-program`, which was not found",
     );
     stage.settings(&format!("{TABLES}[projects.engien]\nmax_fix_cycles = 1\n"));
     only(
@@ -408,7 +408,7 @@ fn places_and_programs_of_a_project() {
     only(
         &doctor(&stage.world),
         0,
-        "but its `origin` is /srv/elsewhere.git now",
+        "but its `origin` is now /srv/elsewhere.git",
     );
     fs::rename(stage.folder("engine.git"), stage.folder("gone.git")).unwrap();
     stage
@@ -446,11 +446,7 @@ fn settings_that_can_not_be_read() {
     );
     let text = stage.world.remand(&["doctor", "--config", "nowhere.toml"]);
     assert_eq!(text.status, 3);
-    assert!(
-        text.stdout.contains("there is no config file"),
-        "{}",
-        text.stdout
-    );
+    assert!(text.stdout.contains("no config file"), "{}", text.stdout);
 }
 
 #[test]
@@ -459,7 +455,7 @@ fn a_blackboard_that_is_open_to_others_damaged_or_none() {
     let db = stage.world.db();
     fs::set_permissions(&db, fs::Permissions::from_mode(0o644)).unwrap();
     let output = doctor(&stage.world);
-    only(&output, 0, "can be opened by others (mode 644)");
+    only(&output, 0, "is accessible to other users (mode 644)");
     assert!(
         output
             .stdout
@@ -494,7 +490,7 @@ fn a_blackboard_that_is_open_to_others_damaged_or_none() {
     );
     let output = stage.world.remand(&["doctor", "--json", "--db", "typo.db"]);
     assert!(
-        troubles(&output)[0].starts_with("fail blackboard: there is none at"),
+        troubles(&output)[0].starts_with("fail blackboard: no file at"),
         "{:#?}",
         troubles(&output)
     );
@@ -520,7 +516,7 @@ fn a_daemon_that_runs_and_what_waits_for_a_person() {
     let (state, said) = says();
     assert_eq!(state, "ok");
     assert!(
-        said.starts_with(&format!("runs with pid {}", daemon.pid())),
+        said.starts_with(&format!("running with pid {}", daemon.pid())),
         "{said}"
     );
     assert!(daemon.stop().success());
@@ -541,7 +537,7 @@ fn how_the_changes_stand() {
     let told = says(&doctor(&stage.world));
     assert_eq!(
         (told["state"].as_str(), told["says"].as_str()),
-        (Some("ok"), Some("1 under way, 1 paused"))
+        (Some("ok"), Some("1 in progress, 1 paused"))
     );
     stage
         .world
@@ -555,7 +551,7 @@ fn how_the_changes_stand() {
     let told = says(&doctor(&stage.world));
     assert_eq!(
         (told["state"].as_str(), told["says"].as_str()),
-        (Some("warn"), Some("1 under way, 1 paused, 1 held"))
+        (Some("warn"), Some("1 in progress, 1 paused, 1 held"))
     );
 }
 
@@ -589,11 +585,7 @@ fn the_unit_that_is_installed_is_looked_at() {
     let file = says.split(',').next().unwrap();
     let text = fs::read_to_string(file).unwrap();
     fs::write(file, text.replace("Restart=on-failure", "Restart=no")).unwrap();
-    only(
-        &doctor(&stage.world),
-        0,
-        "is not as it would be written now",
-    );
+    only(&doctor(&stage.world), 0, "is out of date");
     fs::write(file, "[Service]\nExecStart=/bin/true\n").unwrap();
     only(&doctor(&stage.world), 0, "was not written by remand");
 }
@@ -628,7 +620,7 @@ fn a_blackboard_that_can_not_be_written_is_said() {
     assert!(
         troubles
             .iter()
-            .any(|trouble| trouble.contains("blackboard.db can't be written: Read-only")),
+            .any(|trouble| trouble.contains("blackboard.db is not writable: Read-only")),
         "{troubles:#?}"
     );
     assert_eq!(output.status, 1);
@@ -652,7 +644,7 @@ fn what_is_advised_is_what_helps() {
     assert!(
         missing
             .iter()
-            .any(|what| what.contains("`remand init` writes one")),
+            .any(|what| what.contains("`remand init` creates it")),
         "{missing:#?}"
     );
     let mut bare = stage
@@ -667,7 +659,7 @@ fn what_is_advised_is_what_helps() {
     assert!(
         !bare
             .iter()
-            .any(|what| what.contains("put the repository back")),
+            .any(|what| what.contains("restore the repository")),
         "{bare:#?}"
     );
     let checks = read(&stage.world.remand(&["doctor", "--json", "--offline"]));
@@ -676,7 +668,7 @@ fn what_is_advised_is_what_helps() {
         .find(|check| check["check"] == "clock")
         .unwrap();
     assert!(
-        clock["says"].as_str().unwrap().starts_with("not compared"),
+        clock["says"].as_str().unwrap().starts_with("not checked"),
         "{clock}"
     );
 }

@@ -85,11 +85,7 @@ fn the_example_finds_old_pull_requests_and_makes_one_item_each() {
         .remand(&["evaluators", "run", "old_prs", "--dry-run"])
         .ok();
     insta::assert_snapshot!(dry.stdout, @"work_created  work_item w2  manual queued: ada/calc#1 is open for 9 days");
-    assert!(
-        dry.stderr.contains("nothing was (--dry-run)"),
-        "{}",
-        dry.stderr
-    );
+    assert!(dry.stderr.contains("nothing was written"), "{}", dry.stderr);
     let json = world.json(&["evaluators", "run", "old_prs", "--dry-run"]);
     assert_eq!(
         (json["dry_run"].as_bool(), json["applied"].as_i64()),
@@ -334,7 +330,10 @@ fn one_that_fails_is_told_once_put_off_and_in_nobodys_way() {
     );
     world
         .remand(&["evaluators", "run", "dies", "--dry-run"])
-        .fails(1, "nothing of dies is used: exited with status 3");
+        .fails(
+            1,
+            "evaluator dies failed, and its output was discarded: exited with status 3",
+        );
 
     evaluator(world, "dies", YEARLY, &item("never"));
     due(world);
@@ -456,7 +455,7 @@ fn files_are_checked_wherever_they_are() {
         "kind = \"command\"\nschedule = \"@daily\"\n[config]\ncommand = [\"./mine\"]\n",
     )
     .unwrap();
-    check().fails(3, "/mine` was not found, or can't be run");
+    check().fails(3, "/mine` was not found or is not executable");
     fs::write(
         &file,
         "kind = \"command\"\nschedule = \"@daily\"\n[config]\ncommand = [\"cat\"]\n",
@@ -466,10 +465,10 @@ fn files_are_checked_wherever_they_are() {
         check()
             .ok()
             .stdout
-            .starts_with("ok  mine\n    mine fires next at ")
+            .starts_with("ok  mine\n    mine next fires at ")
     );
     fs::write(&file, "enabled = false\n").unwrap();
-    assert!(check().ok().stderr.contains("is switched off"));
+    assert!(check().ok().stderr.contains("is disabled"));
     world
         .remand(&["evaluators", "check", "nowhere.toml"])
         .fails(3, "cannot read the evaluator nowhere.toml");

@@ -90,7 +90,7 @@ fn while_everything_is_stopped_it_is_not_run() {
     play.tick().ok();
     let refused = world
         .remand(&["evaluators", "run", "watcher"])
-        .fails(5, "everything is stopped by ada: lunch");
+        .fails(5, "everything was stopped by ada: lunch");
     assert!(
         refused.stderr.contains("`remand start`"),
         "{}",

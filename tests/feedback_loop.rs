@@ -260,12 +260,12 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
     let fixes = "SELECT change_id, total_fixes, max_fix_cycles FROM changes ORDER BY change_id";
     assert_eq!(play.world.sqlite(fixes), "c1|2|2\nc2|1|1");
     assert!(
-        why("c1").contains("fixes per round: at most 2 (2 from `loop.max_fix_cycles` (/"),
+        why("c1").contains("maximum fixes per round: 2 (2 from `loop.max_fix_cycles` (/"),
         "{}",
         why("c1")
     );
     assert!(
-        why("c2").contains("fixes per round: at most 1 (1 set by a person for c2)"),
+        why("c2").contains("maximum fixes per round: 1 (1 set by a person for c2)"),
         "{}",
         why("c2")
     );
@@ -280,7 +280,7 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
     play.world.remand(&["cycles", "c2", "1"]).ok();
     assert!(
         why("c2")
-            .contains("fixes per round: at most 2 (1 set by a person for c2, 1 added by a person)")
+            .contains("maximum fixes per round: 2 (1 set by a person for c2, 1 added by a person)")
     );
     set("max_fix_cycles = 2", "max_fix_cycles = 3");
     play.tick().ok();
@@ -291,7 +291,7 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
         "a person was asked"
     );
     assert!(
-        why("c1").contains("Since then the bound was raised to 3: `remand retry c1` goes on"),
+        why("c1").contains("The limit has since been raised to 3: `remand retry c1` continues"),
         "{}",
         why("c1")
     );

@@ -67,38 +67,38 @@ fn all_by_itself() {
     let site = repo(&world, "site");
     let output = world.remand_in(&site, &["init"]).ok();
     insta::assert_snapshot!(world.plain(&written(&world)), @r#"
-    # remand's settings, as far as they differ from the defaults. `remand config defaults` prints all of them
-    # with their meaning, `remand config check` checks this file, `remand config show` says what holds.
+    # Settings of remand that differ from the defaults. `remand config defaults` documents all settings,
+    # `remand config check` checks this file, and `remand config show` prints the settings in force.
 
-    # Who fixes and reviews.
+    # Agent that fixes and reviews.
     agent = "claude"
 
     [loop]
-    # How much money agents may spend on one change, in US dollars; then you are asked.
+    # Limit on the cost of one change in US dollars; when it is reached, a person is asked.
     max_cost_usd = 10.0
-    # How much they may spend in a day on all changes together; then work waits for the next day.
+    # Limit on the cost of all changes per day; when it is reached, work waits for the next day.
     max_cost_usd_per_day = 50.0
 
     [agents.claude]
     kind = "claude"
-    # What it may run by itself in a fix, besides editing files.
+    # Commands that it may run without asking, in addition to editing files.
     allow = ["Bash(cargo test *)"]
 
     [projects.site]
-    # What must pass before a fix is pushed.
+    # Commands that must pass before a fix is pushed.
     gates = [["cargo", "test"]]
     "#);
     insta::assert_snapshot!(world.plain(&output.stdout), @"
     wrote WORLD/config/remand/config.toml
-    site is WORLD/src/site, work goes into main
-    what is pushed goes to https://github.com/ada/site.git
+    site is WORLD/src/site; work is merged into main
+    pushes go to https://github.com/ada/site.git
     green: `cargo test` on main of site
-    on GitHub nothing can be done yet: gh is not logged in; run `gh auth login`
+    GitHub cannot be used yet: gh is not logged in; run `gh auth login`
 
     Next:
-      remand doctor                  what is still missing, and how to get it
-      remand watch ada/site#NUMBER   have a PR reviewed, fixed and pushed until it passes
-      remand run                     the daemon that does it
+      remand doctor                  check what is still missing
+      remand watch ada/site#NUMBER   review and fix a PR until it passes
+      remand run                     start the daemon
     ");
     let checked = world.remand(&["config", "check"]).ok();
     assert_eq!(checked.stderr, "", "nothing is warned of");
@@ -141,22 +141,22 @@ fn all_by_flags() {
         ])
     );
     insta::assert_snapshot!(world.plain(&written(&world)), @r#"
-    # remand's settings, as far as they differ from the defaults. `remand config defaults` prints all of them
-    # with their meaning, `remand config check` checks this file, `remand config show` says what holds.
+    # Settings of remand that differ from the defaults. `remand config defaults` documents all settings,
+    # `remand config check` checks this file, and `remand config show` prints the settings in force.
 
-    # Who fixes.
+    # Agent that fixes.
     agent = "run"
 
-    # Who reviews.
+    # Agent that reviews.
     review_agent = "claude"
 
-    # What must pass before a fix is pushed.
+    # Commands that must pass before a fix is pushed.
     gates = [["cargo", "test"], ["sh", "-c", "a && b"]]
 
     [loop]
-    # How much money agents may spend on one change, in US dollars; then you are asked.
+    # Limit on the cost of one change in US dollars; when it is reached, a person is asked.
     max_cost_usd = 10.0
-    # How much they may spend in a day on all changes together; then work waits for the next day.
+    # Limit on the cost of all changes per day; when it is reached, work waits for the next day.
     max_cost_usd_per_day = 50.0
 
     [agents.run]
@@ -166,11 +166,11 @@ fn all_by_flags() {
     [agents.claude]
     kind = "claude"
 
-    # Open pull requests with this label are taken over by themselves.
+    # Open pull requests with this label are taken over automatically.
     [projects.site.discover]
     label = "remand"
 
-    # Open pull requests with this label are taken over by themselves.
+    # Open pull requests with this label are taken over automatically.
     [projects."to.ol".discover]
     label = "remand"
     "#);
@@ -249,7 +249,7 @@ fn the_repository_that_one_is_in_is_not_left_out_without_a_word() {
     );
     let said = world
         .remand_in(&other, &["init"])
-        .fails(2, "there is a project `site` already")
+        .fails(2, "there is already a project `site`")
         .stderr;
     assert!(said.contains("--name NAME"), "{said}");
     assert!(!config_file(&world).exists());
@@ -289,16 +289,16 @@ fn what_is_missing_is_named() {
     let mut bare = world.remand_command(&["init"]);
     bare.env("PATH", world.root().join("bin"));
     let said = crate::support::run(&mut bare)
-        .fails(2, "who is to work?")
+        .fails(2, "no agent given")
         .stderr;
     assert!(said.contains("--agent claude"), "{said}");
     for (args, status, said) in [
         (&["--agent", " "][..], 2, "--agent is empty"),
-        (&["--agent", "a | b"], 2, "no shell reads it"),
+        (&["--agent", "a | b"], 2, "no shell is used"),
         (
             &["--agent", "claude", "--gate", "a 'b"],
             2,
-            "--gate can't be used: a quotation mark is missing",
+            "invalid value for --gate: unterminated quotation mark",
         ),
         (&["--agent", "claude", "--project", "nowhere"], 4, "nowhere"),
         (&["--agent", "claude", "--project", "home"], 1, "home"),
@@ -326,12 +326,12 @@ fn what_is_missing_is_named() {
     );
     let next = output.stdout.split_once("remand run ").unwrap().1;
     assert!(
-        next.contains("the daemon; in shadow agents only review"),
+        next.contains("start the daemon; in shadow mode, agents only review"),
         "{}",
         output.stdout
     );
     assert!(
-        next.contains("remand stats --shadow     what came of it"),
+        next.contains("remand stats --shadow     show a summary of the results"),
         "{}",
         output.stdout
     );
@@ -343,15 +343,13 @@ fn one_that_is_there_is_never_overwritten_by_chance() {
     let world = world();
     let site = repo(&world, "site");
     world.config("agent = \"\"\n# mine\n");
-    world
-        .remand_in(&site, &["init"])
-        .fails(1, "there is a config file already");
+    world.remand_in(&site, &["init"]).fails(1, "already exists");
     assert_eq!(written(&world), "agent = \"\"\n# mine\n");
     assert!(!world.db().exists());
     // An unreadable one does not matter.
     world.config("not toml");
     let output = world.remand_in(&site, &["init", "--force"]).ok();
-    assert!(output.stdout.contains("is kept as"), "{}", output.stdout);
+    assert!(output.stdout.contains("was saved as"), "{}", output.stdout);
     let copy = |name: &str| fs::read_to_string(config_file(&world).with_file_name(name)).unwrap();
     assert_eq!(copy("config.toml.bak"), "not toml");
     let first = written(&world);
@@ -407,7 +405,7 @@ fn two_projects_of_one_name_are_refused_before_anything_is_written() {
         "--project",
         other.to_str().unwrap(),
     ];
-    world.remand(&args).fails(2, "would both be called `site`");
+    world.remand(&args).fails(2, "would both be named `site`");
     assert!(!config_file(&world).exists() && !world.db().exists());
 }
 
@@ -416,7 +414,7 @@ fn an_agent_may_not() {
     let world = world();
     let mut command = world.remand_command(&["init"]);
     command.env("REMAND_RUN_DIR", "/somewhere");
-    crate::support::run(&mut command).fails(1, "only people have a word here");
+    crate::support::run(&mut command).fails(1, "refused inside a run");
 }
 
 #[test]
@@ -425,20 +423,23 @@ fn somebody_types() {
     let site = repo(&world, "site");
     let tool = world.repo("tool");
     let answers = [
-        ("Who fixes and reviews?", "my-agent | tee\n"),
-        ("no shell reads it", ""),
-        ("Who fixes and reviews?", "my-agent --batch\n"),
-        ("Who reviews, if it is another? [the same]:", "claude\n"),
-        ("A repository to begin with [", "\n"),
-        ("Another one [none]:", "nowhere\n"),
-        ("Another one [none]:", &format!("{}\n", tool.display())),
-        ("Another one [none]:", "\n"),
-        ("a fresh worktree of site ready? [nothing]:", "npm ci\n"),
-        ("a fix of site is pushed? [cargo test]:", "\n"),
-        ("a fresh worktree of tool ready? [nothing]:", "\n"),
-        ("a fix of tool is pushed? [nothing]:", "make check\n"),
-        ("Which label", "remand\n"),
-        ("Begin in shadow", "\n"),
+        ("Which agent fixes and reviews?", "my-agent | tee\n"),
+        ("no shell is used", ""),
+        ("Which agent fixes and reviews?", "my-agent --batch\n"),
+        ("Which agent reviews? [the same]:", "claude\n"),
+        ("Path of a repository [", "\n"),
+        ("Path of another repository [none]:", "nowhere\n"),
+        (
+            "Path of another repository [none]:",
+            &format!("{}\n", tool.display()),
+        ),
+        ("Path of another repository [none]:", "\n"),
+        ("a fresh worktree of site [none]:", "npm ci\n"),
+        ("a fix of site is pushed [cargo test]:", "\n"),
+        ("a fresh worktree of tool [none]:", "\n"),
+        ("a fix of tool is pushed [none]:", "make check\n"),
+        ("Label of open PRs", "remand\n"),
+        ("Start in shadow", "\n"),
         ("Write this to", "maybe\n"),
         ("Write this to", "y\n"),
     ];
@@ -447,23 +448,23 @@ fn somebody_types() {
     };
     assert_eq!(output.status, 0, "{}\n{}", output.stdout, output.stderr);
     insta::assert_snapshot!(world.plain(&written(&world)), @r#"
-    # remand's settings, as far as they differ from the defaults. `remand config defaults` prints all of them
-    # with their meaning, `remand config check` checks this file, `remand config show` says what holds.
+    # Settings of remand that differ from the defaults. `remand config defaults` documents all settings,
+    # `remand config check` checks this file, and `remand config show` prints the settings in force.
 
-    # Who fixes.
+    # Agent that fixes.
     agent = "my-agent"
 
-    # Who reviews.
+    # Agent that reviews.
     review_agent = "claude"
 
-    # Agents review, and nothing is fixed, pushed or posted: `remand stats --shadow` sums up. "dry" runs no agent at all.
-    # Without this line it works for real.
+    # Shadow mode: agents review, but nothing is fixed, pushed or posted; `remand stats --shadow` prints a summary.
+    # "dry" runs no agents. Remove this line to fix, push and post.
     shadow = "review"
 
     [loop]
-    # How much money agents may spend on one change, in US dollars; then you are asked.
+    # Limit on the cost of one change in US dollars; when it is reached, a person is asked.
     max_cost_usd = 10.0
-    # How much they may spend in a day on all changes together; then work waits for the next day.
+    # Limit on the cost of all changes per day; when it is reached, work waits for the next day.
     max_cost_usd_per_day = 50.0
 
     [agents.my-agent]
@@ -474,17 +475,17 @@ fn somebody_types() {
     kind = "claude"
 
     [projects.site]
-    # Makes a fresh worktree ready, before agents and gates run in it.
+    # Prepares a fresh worktree before agents and gates run in it.
     setup = ["npm", "ci"]
-    # What must pass before a fix is pushed.
+    # Commands that must pass before a fix is pushed.
     gates = [["cargo", "test"]]
 
-    # Open pull requests with this label are taken over by themselves.
+    # Open pull requests with this label are taken over automatically.
     [projects.site.discover]
     label = "remand"
 
     [projects.tool]
-    # What must pass before a fix is pushed.
+    # Commands that must pass before a fix is pushed.
     gates = [["make", "check"]]
     "#);
     assert_eq!(world.remand(&["config", "check"]).ok().stderr, "");
@@ -503,13 +504,13 @@ fn the_end_of_the_input_stops_it_and_nothing_is_written() {
     let world = world();
     let site = repo(&world, "site");
     let questions = [
-        "Who fixes",
-        "Who reviews",
-        "A repository",
-        "Another",
-        "ready?",
-        "is pushed?",
-        "Which label",
+        "Which agent fixes",
+        "Which agent reviews",
+        "Path of a repository",
+        "Path of another",
+        "a fresh worktree",
+        "is pushed",
+        "Label of open PRs",
         "in shadow",
         "Write this",
     ];
@@ -533,7 +534,7 @@ fn the_end_of_the_input_stops_it_and_nothing_is_written() {
             output.stdout, output.stderr
         );
         assert!(
-            output.stdout.contains("stopped: nothing was written"),
+            output.stdout.contains("aborted: nothing was written"),
             "{last}: {}",
             output.stdout
         );
@@ -543,7 +544,7 @@ fn the_end_of_the_input_stops_it_and_nothing_is_written() {
         );
     }
     let answers = [
-        ("ready?", "\n"),
+        ("a fresh worktree", "\n"),
         ("in shadow", "no\n"),
         ("Write this", "no\n"),
     ];
@@ -588,9 +589,9 @@ fn a_set_up_is_found_by_its_lock_file_and_tried_with_the_gates() {
     let text = written(&world);
     let table = text.split_once("[projects.site]").unwrap().1;
     insta::assert_snapshot!(table, @r#"
-    # Makes a fresh worktree ready, before agents and gates run in it.
+    # Prepares a fresh worktree before agents and gates run in it.
     setup = ["npm", "ci"]
-    # What must pass before a fix is pushed.
+    # Commands that must pass before a fix is pushed.
     gates = [["npm", "test"]]
     "#);
     assert!(
@@ -615,7 +616,7 @@ fn a_set_up_is_found_by_its_lock_file_and_tried_with_the_gates() {
     assert!(
         output
             .stderr
-            .contains("no agent is started for a change as long as it is so"),
+            .contains("no agent is started for a change until this is fixed"),
         "{}",
         output.stderr
     );
@@ -647,7 +648,7 @@ fn a_set_up_is_found_by_its_lock_file_and_tried_with_the_gates() {
     );
     world
         .remand_in(&site, &["init", "--force", "--setup", "a | b"])
-        .fails(2, "--setup can't be used: no shell reads it");
+        .fails(2, "no shell is used");
 }
 
 #[test]
@@ -667,11 +668,11 @@ fn a_set_up_that_fails_is_named_by_what_failed_in_it() {
     );
     world.script("npm", &format!("cat '{recorded}' >&2\nexit 1\n"));
     let output = world.remand_in(&site, &["init", "--yes"]).ok();
-    let (_, shown) = output.stdout.split_once("not run: ").unwrap();
+    let (_, shown) = output.stdout.split_once("error: ").unwrap();
     let mut lines = shown.lines();
     assert_eq!(
         lines.next().unwrap(),
-        "the gates on main of site: the setup `npm ci` failed (status 1): EUSAGE: `npm ci` can only install packages \
+        "the gates could not run on main of site: the setup `npm ci` failed (status 1): EUSAGE: `npm ci` can only install packages \
          when your package.json and package-lock.json or npm-shrinkwrap.json are in sync. Please update your lock file \
          with `n…"
     );
@@ -722,9 +723,9 @@ fn a_folder_that_cannot_be_a_name_is_given_one() {
     let site = repo(&world, "my site");
     let said = world
         .remand_in(&site, &["init", "--yes"])
-        .fails(2, "can't be the name of a project")
+        .fails(2, "invalid project name")
         .stderr;
-    assert!(said.contains("--name to `remand init`"), "{said}");
+    assert!(said.contains("accept --name NAME"), "{said}");
     world
         .remand_in(&site, &["init", "--yes", "--name", "site"])
         .ok();
@@ -735,7 +736,7 @@ fn a_folder_that_cannot_be_a_name_is_given_one() {
         written(&world)
     );
     let again = world.remand_in(&site, &["init", "--force", "--name", "page"]);
-    again.fails(2, "is the project `site` already");
+    again.fails(2, "is already the project `site`");
     let two = [
         "init",
         "--force",
@@ -748,7 +749,7 @@ fn a_folder_that_cannot_be_a_name_is_given_one() {
     ];
     world
         .remand(&two)
-        .fails(2, "--name is the name of one project");
+        .fails(2, "--name cannot be used with more than one project");
 }
 
 #[test]
@@ -757,8 +758,8 @@ fn what_is_not_found_or_not_used_is_said() {
     let site = world.repo("site");
     let said = |args: &[&str]| world.plain(&world.remand_in(&site, args).ok().stderr);
     insta::assert_snapshot!(said(&["init", "--yes"]), @"
-    note: no set-up found for site: set `setup` in WORLD/config/remand/config.toml if a fresh checkout needs one
-    note: no tests found for site: set `gates` in WORLD/config/remand/config.toml to what must pass before a fix is pushed
+    note: no set-up detected for site: set `setup` in WORLD/config/remand/config.toml if a fresh checkout needs one
+    note: no tests detected for site: set `gates` in WORLD/config/remand/config.toml to the commands that must pass before a fix is pushed
     ");
     assert_eq!(
         said(&["init", "--yes", "--force", "--setup", "", "--gate", ""]),
@@ -771,5 +772,5 @@ fn what_is_not_found_or_not_used_is_said() {
         "nothing is missing"
     );
     world.commit(&site, "yarn.lock", "", "and a page");
-    insta::assert_snapshot!(said(&["init", "--yes", "--force", "--no-try"]), @"note: also found in site: yarn (yarn.lock): add it to `setup` and `gates` if needed");
+    insta::assert_snapshot!(said(&["init", "--yes", "--force", "--no-try"]), @"note: site also uses yarn (yarn.lock): add it to `setup` and `gates` if needed");
 }

@@ -55,7 +55,7 @@ fn looking_at_the_usual_place_makes_nothing_and_says_how_to_begin() {
             "{args:?}: {said}"
         );
         assert!(
-            said.contains("hint: nothing yet: `remand init` asks for what is needed"),
+            said.contains("hint: there is no project yet: run `remand init` to get started"),
             "{args:?}: {said}"
         );
     }
@@ -87,21 +87,21 @@ fn a_mistyped_name_is_not_answered_with_an_empty_board() {
             .into_iter()
             .chain(args.iter().copied())
             .collect();
-        let said = world.remand(&all).fails(4, "which --db names").stderr;
+        let said = world.remand(&all).fails(4, "which --db refers to").stderr;
         assert!(
-            said.contains(name) && said.contains("hint: check the name"),
+            said.contains(name) && said.contains("hint: check the path"),
             "{args:?}: {said}"
         );
         assert!(!typo.exists(), "{args:?}");
     }
     let mut by_variable = world.remand_command(&["list"]);
     by_variable.env("REMAND_DB", name);
-    crate::support::run(&mut by_variable).fails(4, "which REMAND_DB names");
+    crate::support::run(&mut by_variable).fails(4, "which REMAND_DB refers to");
     // A file that another process has just created, or that `touch` made, stays unchanged.
     fs::write(&typo, "").unwrap();
     world
         .remand(&["--db", name, "list"])
-        .fails(4, "which --db names");
+        .fails(4, "which --db refers to");
     assert_eq!(fs::metadata(&typo).unwrap().len(), 0);
 }
 
@@ -119,7 +119,7 @@ fn what_has_something_to_write_begins_one() {
     assert!(!said.contains("nothing yet"), "{said}");
     world
         .remand_in(&worktree, &["--db", &reviewed, "review"])
-        .fails(1, "which is no project yet");
+        .fails(1, "which is not a project yet");
     world
         .remand_in(&worktree, &["--db", &reviewed, "review", "--add-project"])
         .ok();

@@ -738,7 +738,7 @@ fn a_rejection_that_comes_too_late_says_why_nothing_follows() {
     play.world.remand(&["cancel", "c1"]).ok();
     play.world
         .remand(&["reject", "c1", "--text", "too late"])
-        .fails(1, "c1 is closed: nothing more is done for it");
+        .fails(1, "c1 is already closed");
     play.insert("work_rejected", "change", "c1", "too late, by hand");
     play.tick().ok();
     assert_eq!(play.state(), "closed");
@@ -902,7 +902,7 @@ fn an_agent_could_approve_its_own_work_in_a_persons_name() {
     assert_eq!(play.count("events WHERE event_type = 'work_approved'"), 0);
     let said = std::fs::read_to_string(play.worktree.join("said")).unwrap();
     assert!(
-        said.contains("only people have a word here") && said.ends_with("1\n"),
+        said.contains("refused inside a run") && said.ends_with("1\n"),
         "{said}"
     );
 }

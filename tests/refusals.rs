@@ -223,7 +223,7 @@ fn a_second_daemon() {
     let pid = first.pid().to_string();
     let second = bounded(&play.world, &["run"]).fails(5, &format!("with pid {pid}"));
     assert!(
-        second.stderr.contains("one daemon a blackboard"),
+        second.stderr.contains("one daemon per blackboard"),
         "{}",
         second.stderr
     );

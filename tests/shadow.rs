@@ -58,7 +58,7 @@ fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
     let head = play.head();
     let before = play.answer();
     assert!(
-        before.contains("what code_review w1 would do is looked at by"),
+        before.contains("will record what code_review w1 would do"),
         "{before}"
     );
     for _ in 0..2 {
@@ -76,7 +76,7 @@ fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
         1,
         "once, not at each heartbeat"
     );
-    insta::assert_snapshot!(masked(&play, &play.answer(), "w1"), @"it is in shadow: nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run code_review w1 by reviewer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, without an earlier run of reviewer on this machine: 20 times its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w1.md");
+    insta::assert_snapshot!(masked(&play, &play.answer(), "w1"), @"it is in shadow: nothing is run, pushed or posted; `remand shadow c1 off` ends that; it would have run code_review w1 by reviewer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, without an earlier run of reviewer on this machine: 20 times its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w1.md");
     assert_eq!(world.json(&["why", "c1"])["because"], "shadow");
     let shown = world.remand(&["show", "w1"]).ok().stdout;
     assert!(
@@ -114,11 +114,11 @@ fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
             .remand(&["resume", "c1"])
             .ok()
             .stdout
-            .contains("stays in shadow")
+            .contains("is still in shadow")
     );
     let off = world.remand(&["shadow", "c1", "off"]).ok().stdout;
     assert!(
-        off.contains("is out of shadow: what waits may run"),
+        off.contains("is no longer in shadow: waiting work will run"),
         "{off}"
     );
     play.tick().ok();
@@ -156,7 +156,7 @@ fn the_settings_put_a_project_in_shadow_and_a_changes_own_word_wins() {
     nothing_ran(&play);
     assert!(
         play.answer()
-            .contains("as the settings say (`shadow = \"dry\"`)"),
+            .contains("because of the setting `shadow = \"dry\"`"),
         "{}",
         play.answer()
     );
@@ -230,7 +230,7 @@ fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
         (head.clone(), pushes)
     );
     play.worktree_is_at(&head);
-    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @r#"it is in shadow, as the settings say (`shadow = "dry"`): nothing is run, pushed or posted; for real with `remand shadow c1 off`; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, without an earlier run of fixer on this machine: 20 times its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w2.md"#);
+    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @r#"it is in shadow, because of the setting `shadow = "dry"`: nothing is run, pushed or posted; `remand shadow c1 off` ends that; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, without an earlier run of fixer on this machine: 20 times its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w2.md"#);
     let table = world.remand(&["stats", "--shadow"]).ok();
     let row: Vec<&str> = table
         .stdout
@@ -248,7 +248,7 @@ fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
     assert!(
         table
             .stderr
-            .contains("from NOT REVIEWED on nothing was done"),
+            .contains("from NOT REVIEWED on show what was not done"),
         "{}",
         table.stderr
     );
@@ -277,7 +277,7 @@ fn watch_says_that_a_pull_request_is_in_shadow() {
             .ok()
             .stdout;
         assert!(
-            told.contains("it is in shadow, as the settings say (`shadow = \"dry\"`)"),
+            told.contains("it is in shadow, because of the setting `shadow = \"dry\"`"),
             "{is_in_force}: {told}"
         );
         assert!(!told.contains("queued"), "{is_in_force}: {told}");
@@ -317,7 +317,7 @@ fn an_agent_at_work_may_finish_and_its_push_waits() {
     let (pushes, writes) = (stage.pushes(), stage.forge.writes().len());
     let on = world.remand(&["shadow", "c1", "on"]).ok().stdout;
     assert!(
-        on.contains("is in shadow: nothing is run, pushed or posted for it"),
+        on.contains("is in shadow: nothing is run, pushed or posted"),
         "{on}"
     );
     assert!(
@@ -361,8 +361,7 @@ fn reviews_are_made_in_shadow_and_nothing_follows_from_them() {
     let (play, world) = (&stage.play, &stage.play.world);
     let (head, pushes) = (stage.remote_head("feature"), stage.pushes());
     assert!(
-        play.answer()
-            .contains("code_review w1 is run in shadow by `remand run`"),
+        play.answer().contains("will run code_review w1 in shadow"),
         "{}",
         play.answer()
     );
@@ -389,7 +388,7 @@ fn reviews_are_made_in_shadow_and_nothing_follows_from_them() {
         "it is paid for"
     );
     play.worktree_is_at(&head);
-    insta::assert_snapshot!(world.plain(&play.answer()), @r#"it is in shadow, as the settings say (`shadow = "review"`): agents only review, and nothing is fixed, pushed or posted; for real with `remand shadow c1 off`; its review in shadow: changes_requested by reviewer, 1 finding: work.txt is not fixed"#);
+    insta::assert_snapshot!(world.plain(&play.answer()), @r#"it is in shadow, because of the setting `shadow = "review"`: agents only review, and nothing is fixed, pushed or posted; `remand shadow c1 off` ends that; its review in shadow: changes_requested by reviewer, 1 finding: work.txt is not fixed"#);
     assert_eq!(
         world.json(&["show", "w1"])["shadow_review"]["findings"][0]["text"],
         "say fixed here"
@@ -424,8 +423,8 @@ fn reviews_are_made_in_shadow_and_nothing_follows_from_them() {
     calc     1          1         0             0      0       1      0       $0.00  0 s
     ");
     insta::assert_snapshot!(table.stderr, @"
-    from NOT REVIEWED on nothing was done; the tokens, money and time of that are estimated
-    1 review was made in shadow: 0 passed, 1 did not; `remand stats` has what it cost
+    the columns from NOT REVIEWED on show what was not done; tokens, money and time are estimates
+    1 review in shadow: 0 passed, 1 rejected; `remand stats` shows what it cost
     ");
     play.check();
 

@@ -14,13 +14,12 @@ use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::cli::view::print_change::told;
 use crate::work::Status;
 
-/// Approve a change, whatever is still open in it
+/// Approve a change despite open findings
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What runs or waits for the change is cancelled, and its pending rejections are skipped with \
-your name as the reason. The approval is of the head that `remand status` shows: a branch that has moved since \
-is not approved, and what is committed later is reviewed again (without a PR: by `remand review`). Nothing is \
-approved or merged on GitHub.\n\n\
+    after_help = "Cancels the work items of the change and skips its pending rejections, with your name as the \
+reason. Approves the commit that `remand status` shows: if the branch has moved since, the command is refused. \
+Later commits are reviewed again (without a PR, run `remand review`). Nothing is approved or merged on GitHub.\n\n\
 Example:\n  remand approve c3"
 )]
 pub(crate) struct ApproveArgs {
@@ -56,7 +55,7 @@ pub(crate) fn refuse_moved(ctx: &CommandContext, change: &Change) -> Result<()> 
         short_sha(&head)
     );
     let hint = format!(
-        "{}, then approve it when it is reviewed",
+        "{}, then approve it after the review",
         change.submit_advice()
     );
     CommandError::new(what).hint(hint).fail()

@@ -25,20 +25,20 @@ use crate::{daemon, wake};
 /// Interval between progress messages of a backup that takes longer.
 const TELL: Duration = Duration::from_secs(1);
 
-/// Copy the blackboard into a file, while the daemon goes on
+/// Back up the blackboard to a file, even while the daemon is running
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The copy is the blackboard at one moment, and is checked before it gets its name. It is a blackboard itself:\n\
-to go back, stop the daemon and put the copy in the place of the blackboard (remove its -wal and -shm files).\n\
-What agents wrote (the folder `runs` beside the blackboard) is not in it.\n\n\
+    after_help = "The copy is a consistent snapshot and is checked before it is put in place. To restore it, stop the daemon, \
+replace the blackboard with the copy, and remove the blackboard's -wal and -shm files. The output of agents (the \
+directory `runs` next to the blackboard) is not included.\n\n\
 Examples:\n  remand backup ~/backups/remand-$(date +%F).db\n  remand backup --force /mnt/nas/remand.db\n  remand check --db /mnt/nas/remand.db"
 )]
 pub(crate) struct BackupArgs {
-    /// Where the copy goes; only you can read it
+    /// Destination file, readable only by you
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Replace FILE if it is there; it stays as it was until the new copy is whole. Not while anything has it open
+    /// Replace FILE if it exists, atomically; refused while a program has it open
     #[arg(long)]
     force: bool,
 }
@@ -88,7 +88,7 @@ pub(crate) fn backup(args: &BackupArgs, ctx: &mut CommandContext) -> Result<Exit
         violations: copied.violations,
     };
     if !shown.violations.is_empty() {
-        let what = "the blackboard, and so its copy, is not as it should be: `remand check`";
+        let what = "the blackboard failed its checks, and so did the copy: run `remand check`";
         ctx.out.warning(what)?;
     }
     ctx.show(&shown, |ctx, shown| {
@@ -116,8 +116,8 @@ impl Target {
     fn at(file: &Path, blackboard: &Path, force: bool) -> Result<Self> {
         let shown = file.display();
         if file.is_dir() {
-            return CommandError::usage(format!("{shown} is a folder"))
-                .hint("name a file in it")
+            return CommandError::usage(format!("{shown} is a directory"))
+                .hint("give the path of a file in it")
                 .fail();
         }
         let is_there = file.symlink_metadata().is_ok();
@@ -125,26 +125,25 @@ impl Target {
         let file = match file.canonicalize() {
             Ok(real) => real,
             Err(_) if is_there => {
-                return CommandError::new(format!("{shown} is a symlink that leads nowhere"))
-                    .fail();
+                return CommandError::new(format!("{shown} is a broken symlink")).fail();
             }
             Err(_) => std::path::absolute(file).with_context(|| format!("cannot find {shown}"))?,
         };
         if parts_of(blackboard).iter().any(|part| is_same(part, &file)) {
             return CommandError::usage(format!("{shown} is the blackboard itself"))
-                .hint("name another file")
+                .hint("choose another file")
                 .fail();
         }
         if is_there && !force {
-            return CommandError::new(format!("{shown} is there already"))
-                .hint("--force replaces it")
+            return CommandError::new(format!("{shown} already exists"))
+                .hint("use --force to replace it")
                 .fail();
         }
         if is_there && !file.is_file() {
-            return CommandError::usage(format!("{shown} is not a plain file")).fail();
+            return CommandError::usage(format!("{shown} is not a regular file")).fail();
         }
         let Some(name) = file.file_name() else {
-            return CommandError::usage(format!("{shown} names no file")).fail();
+            return CommandError::usage(format!("{shown} is not a file name")).fail();
         };
         // No other program uses this name: an unlocked file that has it was left by a killed
         // backup.
@@ -154,10 +153,10 @@ impl Target {
         let part = file.with_file_name(part);
         if parts_of(blackboard).iter().any(|own| is_same(own, &part)) {
             let what = format!(
-                "{shown} would be written as {}, which is the blackboard itself",
+                "the temporary file for {shown} would be {}, which is the blackboard itself",
                 part.display()
             );
-            return CommandError::usage(what).hint("name another file").fail();
+            return CommandError::usage(what).hint("choose another file").fail();
         }
         Ok(Self {
             file,
@@ -173,8 +172,8 @@ impl Target {
     fn is_quiet(&self) -> Result<()> {
         let shown = self.file.display();
         if daemon::holder(&self.file).is_some() || wake::is_heard(&self.file) {
-            return CommandError::new(format!("a daemon runs on {shown}"))
-                .hint("stop it, or name another file")
+            return CommandError::new(format!("a daemon is using {shown}"))
+                .hint("stop it, or choose another file")
                 .fail();
         }
         let logs = LOGS.map(|end| with_end(&self.file, end));
@@ -183,16 +182,16 @@ impl Target {
         };
         let hint = if self.file.symlink_metadata().is_ok() {
             format!(
-                "end what has it open; `remand check --db {shown}` tidies up after what was killed; or name another file"
+                "close the programs that use it; if one was killed, run `remand check --db {shown}` to clean up; or choose another file"
             )
         } else {
             format!(
-                "its own file is gone: remove {}, or name another file",
+                "its database is gone: remove {}, or choose another file",
                 log.display()
             )
         };
         CommandError::new(format!(
-            "{} is there: it would be taken for a part of the copy",
+            "{} exists and would be treated as part of the copy",
             log.display()
         ))
         .hint(hint)
@@ -292,8 +291,8 @@ impl Drop for Part {
 /// Removes the leftover of a killed backup, but not a file that a backup is writing now.
 fn remove_leftover(path: &Path) -> Result<()> {
     if !path.symlink_metadata()?.is_file() {
-        return CommandError::new("it is no file that a backup left")
-            .hint("move it away, or name another file")
+        return CommandError::new("it was not left by a backup")
+            .hint("move it away, or choose another file")
             .fail();
     }
     let left = OpenOptions::new().write(true).open(path)?;
@@ -305,7 +304,8 @@ fn remove_leftover(path: &Path) -> Result<()> {
 }
 
 fn busy() -> CommandError {
-    CommandError::new("another backup is writing it").hint("wait for its end, or name another file")
+    CommandError::new("another backup is writing it")
+        .hint("wait until it has finished, or choose another file")
 }
 
 fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {

@@ -39,14 +39,14 @@ const TITLE_AND_WHY: usize = 50;
 const TITLE_IN_PIPE: usize = 72;
 const WHY_IN_PIPE: usize = 100;
 
-/// Show the changes that are under way and what each waits for
+/// List the open changes and what each is waiting for
 #[derive(Debug, Args, Default)]
 pub(crate) struct ListArgs {
-    /// Also those that are merged or closed
+    /// Include merged and closed changes
     #[arg(long)]
     all: bool,
 
-    /// At most N of them
+    /// Maximum number of changes
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(i64).range(1..))]
     limit: i64,
 }
@@ -75,12 +75,12 @@ fn print(ctx: &mut CommandContext, views: &[ChangeView], projects: usize) -> Res
     running_daemon::elsewhere_note(ctx)?;
     reload::banner(ctx)?;
     if views.is_empty() {
-        ctx.out.line("Nothing is on the board.")?;
+        ctx.out.line("The board is empty.")?;
         if projects == 0 {
             ctx.note_nothing_known();
         } else {
             ctx.out.note(
-                "hint: `remand review`, in a worktree of a project, puts its work on the board",
+                "hint: add work with `remand review` in a worktree, or with `remand watch PR`",
             )?;
         }
         return Ok(());

@@ -18,13 +18,13 @@ const MOST_TOKENS: i64 = 1_000_000_000_000;
 const MOST_HOURS: i64 = 720;
 const MOST_FIXES: i64 = 100;
 
-/// Allow a change to spend more money, tokens, time or fixes
+/// Raise the limits of a change on money, tokens, time or fixes
 ///
-/// An amount is added to the bound, or to what was spent where that is more: after $12 of $10, `--money +5` gives $17. A
-/// change that waits for a person goes on.
+/// Each amount is added to the limit, or to the amount spent if that is higher: after $12 of $10, `--money +5` sets the
+/// limit to $17. A change that was escalated because of a limit continues.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Bounds of all changes are settings: `remand config show loop`. `remand status CHANGE` shows what one has used.\n\n\
+    after_help = "The default limits are settings (`remand config show loop`). `remand status CHANGE` shows what a change has used.\n\n\
 Examples:\n  remand budget c3 --money +5\n  remand budget c3 --fixes +1 --time +30m --why 'nearly there'"
 )]
 #[group(id = "amount", required = true, multiple = true, args = ["money", "tokens", "time", "fixes"])]
@@ -40,15 +40,15 @@ pub(crate) struct BudgetArgs {
     #[arg(long, value_name = "+N", value_parser = read_tokens, allow_hyphen_values = true)]
     tokens: Option<i64>,
 
-    /// Agents' time: +90s, +30m or +2h
+    /// Run time of agents, such as +90s, +30m or +2h
     #[arg(long, value_name = "+N", value_parser = read_time, allow_hyphen_values = true)]
     time: Option<i64>,
 
-    /// Fixes, in this round and, if needed, in the life of the change
+    /// Fixes, in the current round and, if needed, in total
     #[arg(long, value_name = "+N", value_parser = read_fixes, allow_hyphen_values = true)]
     fixes: Option<i64>,
 
-    /// Why, for those who wonder
+    /// Reason, recorded in the event log
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
 }
@@ -64,17 +64,17 @@ pub(crate) fn budget(args: &BudgetArgs, ctx: &mut CommandContext) -> Result<Exit
     add(ctx, &id, added, args.why.as_deref())
 }
 
-/// Allow a change more fixes: `remand budget CHANGE --fixes +N`
+/// Allow a change more fixes (same as `remand budget CHANGE --fixes +N`)
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A change that waits for a person goes on. Other bounds stay: `remand budget` raises them.\n\n\
-Example, one more fix:\n  remand cycles c3 1"
+    after_help = "A change that was escalated because of this limit continues. `remand budget` raises other limits.\n\n\
+Example:\n  remand cycles c3 1"
 )]
 pub(crate) struct CyclesArgs {
     #[command(flatten)]
     named: Named,
 
-    /// How many more, 1 to 100
+    /// Number of additional fixes, 1 to 100
     #[arg(value_name = "N", value_parser = read_fixes)]
     n: i64,
 }
@@ -113,11 +113,11 @@ fn add(
     })?;
     let after = ctx.read(|conn| bb::change(conn, id))?;
     let now = format!("{}; {}", after.cycle_text(), spent(&after.budget));
-    told(ctx, id, &format!("may have {} ({now})", added.text()))
+    told(ctx, id, &format!("is allowed {} ({now})", added.text()))
 }
 
 fn read_money(text: &str) -> Result<i64, String> {
-    let wrong = || format!("dollars from 0.01 to {MOST_USD}, such as +5 or +2.50");
+    let wrong = || format!("expected dollars from 0.01 to {MOST_USD}, such as +5 or +2.50");
     let amount: Option<f64> = unsigned(text).trim_start_matches('$').parse().ok();
     let amount = amount
         .filter(|amount| (0.01..=MOST_USD).contains(amount))
@@ -128,18 +128,19 @@ fn read_money(text: &str) -> Result<i64, String> {
 
 fn read_tokens(text: &str) -> Result<i64, String> {
     whole(unsigned(text), MOST_TOKENS)
-        .ok_or_else(|| format!("a whole number from 1 to {MOST_TOKENS}, such as +100000"))
+        .ok_or_else(|| format!("expected a whole number from 1 to {MOST_TOKENS}, such as +100000"))
 }
 
 fn read_fixes(text: &str) -> Result<i64, String> {
     whole(unsigned(text), MOST_FIXES)
-        .ok_or_else(|| format!("a whole number from 1 to {MOST_FIXES}, such as +1"))
+        .ok_or_else(|| format!("expected a whole number from 1 to {MOST_FIXES}, such as +1"))
 }
 
 /// Parses a duration, in milliseconds.
 fn read_time(text: &str) -> Result<i64, String> {
-    let wrong =
-        || format!("seconds, minutes or hours, at most {MOST_HOURS} hours: +90s, +30m, +2h");
+    let wrong = || {
+        format!("expected seconds, minutes or hours, at most {MOST_HOURS} hours: +90s, +30m, +2h")
+    };
     let text = unsigned(text);
     let (number, seconds) = [("s", 1), ("m", 60), ("h", 3_600)]
         .into_iter()

@@ -9,9 +9,11 @@ use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::ui::{Line, TextStyle};
 
-/// Check the blackboard: its file, and what must hold between its rows
+/// Check the integrity of the blackboard
 #[derive(Debug, Args)]
-#[command(after_help = "Nothing is changed. 0: all is well; 1: something is not, and is listed.")]
+#[command(
+    after_help = "Checks the database file and the invariants between its rows. Changes nothing.\n\nExit codes: 0 no problems, 1 problems found (they are listed)."
+)]
 pub(crate) struct CheckArgs {}
 
 pub(crate) fn check(_args: &CheckArgs, ctx: &mut CommandContext) -> Result<ExitCode> {

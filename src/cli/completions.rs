@@ -9,16 +9,16 @@ use super::Cli;
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 
-/// Print what a shell needs to complete remand's commands and options
+/// Print a completion script for a shell
 #[derive(Debug, Args)]
-#[command(after_help = "Where it goes:\n\
+#[command(after_help = "How to install it:\n\
 \x20 bash        remand completions bash > ~/.local/share/bash-completion/completions/remand\n\
-\x20 zsh         remand completions zsh > ~/.zfunc/_remand      (with `fpath+=~/.zfunc` before compinit in .zshrc)\n\
+\x20 zsh         remand completions zsh > ~/.zfunc/_remand      (fpath+=~/.zfunc before compinit)\n\
 \x20 fish        remand completions fish > ~/.config/fish/completions/remand.fish\n\
 \x20 elvish      eval (remand completions elvish | slurp)       (in rc.elv)\n\
 \x20 powershell  remand completions powershell | Out-String | Invoke-Expression   (in $PROFILE)")]
 pub(crate) struct CompletionsArgs {
-    /// For which shell
+    /// Shell to print the script for
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }

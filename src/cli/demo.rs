@@ -26,19 +26,19 @@ use crate::intake::Ask;
 const PATIENCE: Duration = Duration::from_secs(90);
 const FRAME: Duration = Duration::from_millis(150);
 
-/// Show the whole loop on throw-away pull requests with scripted agents, offline
+/// Show the whole loop on temporary pull requests with scripted agents
 ///
-/// Makes a git remote with three pull requests on a stand-in for GitHub, all in a temporary folder, and runs the daemon
-/// on it: one is rejected by the reviewer, fixed, pushed, and passes; one passes, is sent back by a person, fixed, and
-/// approved by her; one never satisfies its reviewer and is handed to a person after two fixes. Needs git and sh,
-/// nothing else. Ends with 0 only if all three ended so.
+/// Creates a git remote with three pull requests on a local fake of GitHub, all in a temporary directory, and runs the
+/// daemon on it. The first is rejected by the reviewer, fixed, pushed, and passes. The second passes, is sent back by a
+/// person, fixed, and approved by that person. The third never satisfies the reviewer and is escalated after two fixes.
+/// Works offline and needs only git and sh. The exit code is 0 only if all three end as described.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Leave the repositories and the blackboard of the demo in place, to look at
+    /// Keep the repositories and the blackboard of the demo
     #[arg(long)]
     keep: bool,
 
-    /// Make them in DIR, which must be empty or not there yet (and is kept)
+    /// Directory for the demo, which must be empty or not exist; implies --keep
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -60,8 +60,8 @@ pub(crate) fn demo(args: &DemoArgs, ctx: &mut CommandContext) -> Result<ExitCode
     if ends.iter().all(|end| *end == Some(true)) {
         Ok(ExitCode::Done)
     } else {
-        CommandError::new("the demo did not end as it should")
-            .hint("run it with --keep and look at the folder")
+        CommandError::new("the demo did not end as expected")
+            .hint("run `remand demo --keep` and inspect the directory")
             .fail()
     }
 }
@@ -88,7 +88,7 @@ impl Folder {
             None => std::env::temp_dir().join(format!("remand-demo-{name}")),
         };
         std::fs::create_dir_all(&path)
-            .with_context(|| format!("cannot make {}", path.display()))?;
+            .with_context(|| format!("cannot create {}", path.display()))?;
         let path = path
             .canonicalize()
             .with_context(|| format!("cannot find {}", path.display()))?;
@@ -96,7 +96,7 @@ impl Folder {
             std::fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
         if inside.next().is_some() {
             return CommandError::usage(format!("{} is not empty", path.display()))
-                .hint("give --dir another folder")
+                .hint("choose another directory with --dir")
                 .fail();
         }
         Ok(Self {
@@ -119,8 +119,8 @@ impl Drop for Folder {
 async fn play(folder: &Path, out: &mut Ui) -> Result<(Stage, Ended)> {
     let started = Instant::now();
     if !out.is_json() {
-        out.line("Setting the stage: a git remote, three pull requests on a stand-in for GitHub, and shell scripts")?;
-        out.line("for agents. Nothing leaves this machine.")?;
+        out.line("Setting up a git remote, three pull requests on a local fake of GitHub, and shell scripts as")?;
+        out.line("agents. Nothing leaves this machine.")?;
         out.blank()?;
     }
     let stage = Stage::set(folder).await?;

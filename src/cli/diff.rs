@@ -21,32 +21,32 @@ use crate::work::{Run, RunId};
 /// Maximum size of the diff that is shown, in bytes.
 const CAP: usize = 8 * 1024 * 1024;
 
-/// Show what a change changes, from where it left its base to its head
+/// Show the diff of a change, or of one of its fixes
 #[derive(Debug, Args)]
 #[command(
-    after_help = "On a terminal it goes through $GIT_PAGER, $PAGER or `less -FRX`. Control characters in it are made visible; \
---raw gives a patch that `git apply` takes.\n\n\
-Examples:\n  remand diff c1\n  remand diff c1 --cycle 2       only what the second fix changed\n  \
-remand diff r5                 the work of one run, also when it was not used"
+    after_help = "The diff is shown from the merge base to the head. On a terminal it is piped to $GIT_PAGER, $PAGER or \
+`less -FRX`. Control characters are made visible; use --raw for a patch that `git apply` accepts.\n\n\
+Examples:\n  remand diff c1\n  remand diff c1 --cycle 2       only the second fix\n  \
+remand diff r5                 the work of one run, even if it was discarded"
 )]
 pub(crate) struct DiffArgs {
-    /// The change: its id (c1), branch, worktree or PR (owner/repo#42, its URL, or 42); or a run (r5)
+    /// Change: id (c1), branch, worktree path, or PR (owner/repo#42, URL, or 42); or a run (r5)
     #[arg(value_name = "CHANGE")]
     id: String,
 
-    /// Only what fix N changed, counted over the life of the change
+    /// Only the changes of fix N, counted from the first fix of the change
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     cycle: Option<i64>,
 
-    /// Only the names of the files, with the lines added and deleted
+    /// Only file names and the number of lines added and deleted
     #[arg(long, conflicts_with = "raw")]
     stat: bool,
 
-    /// Print without a pager
+    /// Do not use a pager
     #[arg(long)]
     no_pager: bool,
 
-    /// Byte for byte, for another program
+    /// Print the patch unmodified, for other programs
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 }
@@ -76,10 +76,10 @@ pub(crate) fn diff(args: &DiffArgs, ctx: &mut CommandContext) -> Result<ExitCode
     let (change, run) = named(ctx, &args.id)?;
     if let (Some(run), Some(_)) = (&run, args.cycle) {
         return CommandError::usage(format!(
-            "--cycle is for a change, and {} is a run",
+            "--cycle needs a change, but {} is a run",
             run.run_id
         ))
-        .hint(format!("`remand diff {} --cycle N`", change.change_id))
+        .hint(format!("use `remand diff {} --cycle N`", change.change_id))
         .fail();
     }
     let project = ctx.read(|conn| bb::project(conn, &change.project_id))?;
@@ -191,11 +191,11 @@ async fn work_of(git: &Git, place: &Place, run: &Run) -> Result<(String, String)
         None => {
             let id = &run.run_id;
             let what = match run.ended {
-                Some(_) => format!("{id} left no work: nothing was committed or kept"),
-                None => format!("{id} has not ended: its work is still in the worktree"),
+                Some(_) => format!("{id} left no work: nothing was committed or saved"),
+                None => format!("{id} is still running: its work is in the worktree"),
             };
             CommandError::not_found(what)
-                .hint(format!("`remand log {id}` shows what its agent wrote"))
+                .hint(format!("`remand log {id}` shows the output of its agent"))
                 .fail()
         }
     }
@@ -203,7 +203,7 @@ async fn work_of(git: &Git, place: &Place, run: &Run) -> Result<(String, String)
 
 async fn whole(git: &Git, place: &Place, change: &Change) -> Result<(String, String)> {
     let Some(base) = git.base_head(place, &change.base).await? else {
-        return CommandError::not_found(format!("there is no branch {} any more", change.base))
+        return CommandError::not_found(format!("branch {} does not exist any more", change.base))
             .fail();
     };
     let Some(from) = git.merge_base(place, &base, &change.head).await? else {
@@ -240,9 +240,9 @@ fn one_fix(ctx: &CommandContext, change: &Change, cycle: i64) -> Result<(String,
         Some((from, to)) => Ok((from.clone(), to.clone())),
         None => {
             let hint = match fixes.len() {
-                0 => "it has no fix yet".to_owned(),
-                1 => "it has 1 fix: --cycle 1".to_owned(),
-                n => format!("it has {n} fixes: --cycle 1 to {n}"),
+                0 => "there are no fixes yet".to_owned(),
+                1 => "there is 1 fix: --cycle 1".to_owned(),
+                n => format!("there are {n} fixes: --cycle 1 to {n}"),
             };
             CommandError::not_found(format!("{} has no fix {cycle}", change.change_id))
                 .hint(hint)

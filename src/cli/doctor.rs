@@ -10,16 +10,16 @@ use crate::cli::frame::ui::{Line, TextStyle};
 use crate::daemon;
 use crate::doctor::{self, Check, Network, State};
 
-/// Say what is missing here (git, gh, logins, agents, permissions, room) and how to get it
+/// Check git, gh, logins, agents, permissions and disk space
 ///
-/// One line for each thing: ok, warn or fail, and below what is not ok the one thing to do. Nothing is changed.
+/// Prints one line per check: ok, warn or fail, followed by what to do about it. Changes nothing.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "0: all is well, or only warned of; 1: something fails; 3: the settings can't be read (the rest is \
-looked at with the defaults)."
+    after_help = "Exit codes: 0 no failures (there may be warnings), 1 a check failed, 3 the settings cannot be read \
+(the other checks then use the defaults)."
 )]
 pub(crate) struct DoctorArgs {
-    /// Ask nothing of the network: no GitHub, no remotes
+    /// Do not use the network: skip GitHub and remotes
     #[arg(long)]
     offline: bool,
 }
@@ -61,7 +61,7 @@ fn waiting(names: &[&str]) -> String {
     if names.is_empty() {
         String::new()
     } else {
-        format!("looking: {} …", names.join(", "))
+        format!("checking: {} …", names.join(", "))
     }
 }
 
@@ -92,8 +92,7 @@ fn print(ctx: &mut CommandContext, checks: &[Check]) -> Result<()> {
     let count = |state: State| checks.iter().filter(|check| check.state == state).count();
     let (ok, warned, failed) = (count(State::Ok), count(State::Warn), count(State::Fail));
     ctx.out.blank()?;
-    ctx.out.line(Line::new().faint(format!(
-        "{ok} ok, {warned} to be looked at, {failed} failed"
-    )))?;
+    ctx.out
+        .line(Line::new().faint(format!("{ok} ok, {warned} with warnings, {failed} failed")))?;
     Ok(())
 }

@@ -26,7 +26,7 @@ use crate::text;
 /// Number of firings of a schedule that `check` shows.
 const FIRINGS: usize = 3;
 
-/// The evaluators: what turns events into work
+/// Manage evaluators, the rules that turn events into work
 #[derive(Debug, Subcommand)]
 pub(crate) enum EvaluatorsCommand {
     List(ListArgs),
@@ -35,22 +35,22 @@ pub(crate) enum EvaluatorsCommand {
     Run(run_evaluator::RunArgs),
 }
 
-/// Show the evaluators in force and how far each is
+/// List the active evaluators and the last event that each has read
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {}
 
 /// Show one evaluator
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// Its name, which is its file's without `.toml`
+    /// Name of the evaluator: its file name without `.toml`
     #[arg(value_name = "NAME")]
     name: String,
 }
 
-/// Check the files of all evaluators, or those that are given, and say when their schedules fire
+/// Check evaluator files and print when their schedules fire next
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Only these; they need not be in the folder of evaluators
+    /// Files to check, in any directory [default: all evaluators]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -143,9 +143,7 @@ fn read_files(files: &[PathBuf], ctx: &mut CommandContext) -> Result<Vec<Definit
     for file in files {
         match definition::load_file(file, ctx.now)? {
             Some(one) => all.push(one),
-            None => ctx
-                .out
-                .note(format!("{} is switched off", file.display()))?,
+            None => ctx.out.note(format!("{} is disabled", file.display()))?,
         }
     }
     Ok(all)
@@ -163,11 +161,11 @@ fn programs_are_there(definitions: &[Definition]) -> Result<()> {
         let found = process::find(program.as_os_str(), path.as_deref(), &command.folder);
         if found.is_none_or(|found| !definition::is_program(&found)) {
             let what = format!(
-                "{}: the program `{}` was not found, or can't be run",
+                "{}: the program `{}` was not found or is not executable",
                 definition.origin,
                 program.display()
             );
-            let hint = "a path is looked up beside the evaluator's file, a name in $PATH; it has to be executable";
+            let hint = "paths are relative to the directory of the evaluator's file; names are looked up in $PATH";
             return CommandError::config(what).hint(hint).fail();
         }
     }
@@ -194,7 +192,7 @@ fn check(definitions: &[Definition], ctx: &mut CommandContext) -> Result<ExitCod
     ctx.show(&value, |ctx, _| {
         ctx.out.ok(names.join(", "))?;
         for (name, times) in &firings {
-            let line = format!("    {name} fires next at {}", text::list(times));
+            let line = format!("    {name} next fires at {}", text::list(times));
             ctx.out.line(line)?;
         }
         Ok(())
@@ -203,10 +201,10 @@ fn check(definitions: &[Definition], ctx: &mut CommandContext) -> Result<ExitCod
 
 fn print_list(ctx: &mut CommandContext, all: &[EvaluatorView]) -> Result<()> {
     if all.is_empty() {
-        let note = "every evaluator is switched off: rejected work goes nowhere";
+        let note = "all evaluators are disabled: rejected work is not fixed";
         return Ok(ctx.out.note(note)?);
     }
-    let mut table = Table::new(&["EVALUATOR", "ON", "SCHEDULE", "TAKEN IN", "LAST", "FROM"]);
+    let mut table = Table::new(&["EVALUATOR", "ON", "SCHEDULE", "READ UP TO", "LAST", "FROM"]);
     for one in all {
         let last = one.last_run.map(|last| ago(last, ctx.now));
         let last = last.as_deref().unwrap_or("never");
@@ -243,15 +241,15 @@ fn print_one(ctx: &mut CommandContext, one: &EvaluatorView) -> Result<()> {
     ctx.field_if("schedule", one.schedule.as_ref())?;
     ctx.field_if("command", one.command.as_ref().map(|words| words.join(" ")))?;
     ctx.field_if("limit", one.limit_s.map(|limit| format!("{limit} s")))?;
-    ctx.field("taken in", format!("event {}", one.cursor))?;
+    ctx.field("read up to", format!("event {}", one.cursor))?;
     ctx.field_if("last", one.last_run.map(|last| ago(last, ctx.now)))?;
     ctx.field_if("next", one.next_run.map(|next| ahead(next, ctx.now)))?;
     ctx.field("from", &one.origin)?;
     if let Some(trouble) = &one.trouble {
         let since = ago(trouble.since, ctx.now);
         let again = ahead(trouble.try_again, ctx.now);
-        let told = format!("{} (since {since}, run again {again})", trouble.reason);
-        let line = Line::new().plain("trouble    ").piece(TextStyle::Bad, told);
+        let told = format!("{} (since {since}, next attempt {again})", trouble.reason);
+        let line = Line::new().plain("error      ").piece(TextStyle::Bad, told);
         ctx.out.line(line)?;
     }
     Ok(())

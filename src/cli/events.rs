@@ -22,26 +22,26 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Maximum number of events per read of a follower.
 const PAGE: i64 = 500;
 
-/// Show what happened, oldest first
+/// Show the event log, oldest event first
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Times are local; with --json they are in UTC and every event is one line, also while following, which ends with Ctrl-C or when nobody reads it any more.\n\n\
+    after_help = "Times are local. With --json, times are in UTC and each event is one line.\n\n\
 Examples:\n  remand events --change c1\n  remand events --since 2h\n  remand events -f --json | jq .summary"
 )]
 pub(crate) struct EventsArgs {
-    /// Go on with what happens from now on, until you stop it
+    /// Keep printing new events until interrupted
     #[arg(short, long)]
     follow: bool,
 
-    /// Only those of a change: its id (c1), its branch, the path of its worktree, or its PR
+    /// Only events of this change: id (c1), branch, worktree path, or PR
     #[arg(long, value_name = "CHANGE")]
     change: Option<String>,
 
-    /// Only those since then: 2h, 3d, 2026-11-18, '2026-11-18 14:30' (local time), or after an event ID
+    /// Only events since a time (2h, 3d, 2026-11-18, '2026-11-18 14:30') or after an event id
     #[arg(long, value_name = "WHEN", value_parser = read_since)]
     since: Option<Since>,
 
-    /// At most N of them: the newest, or with --since the first after it
+    /// Maximum number of events: the newest, or with --since the oldest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..))]
     limit: i64,
 }
@@ -70,8 +70,8 @@ fn read_since(text: &str) -> Result<Since, String> {
         return Ok(Since::Span(Duration::from_secs(u64::from(minutes) * 60)));
     }
     read_span(text).map(Since::Span).map_err(|_only_spans| {
-        "give a span (30min, 2h, 3d, 1w), a day (2026-11-18), a local time ('2026-11-18 14:30'), a time \
-         as in --json, or an event ID (118)"
+        "expected a span (30min, 2h, 3d, 1w), a day (2026-11-18), a local time ('2026-11-18 14:30'), a time \
+         as in --json, or an event id (118)"
             .to_owned()
     })
 }
@@ -111,7 +111,7 @@ pub(crate) fn events(args: &EventsArgs, ctx: &mut CommandContext) -> Result<Exit
         return follow(ctx, &events, since.unwrap_or(0), change.as_ref());
     }
     if events.is_empty() && !ctx.out.is_json() {
-        ctx.out.note("no such event")?;
+        ctx.out.note("no events match")?;
         return Ok(ExitCode::Done);
     }
     events.iter().try_for_each(|event| print(ctx, event))?;

@@ -11,7 +11,7 @@ use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::ui::{Format, Ui};
 
-/// All commands, in the order in which people need them.
+/// All commands, grouped, in the order in which they are usually needed.
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Start",
@@ -59,11 +59,11 @@ const GROUPS: &[(&str, &[&str])] = &[
 /// Width of the help without a terminal, and its maximum.
 const WIDTH: usize = 100;
 
-/// Print the help of a command
+/// Print the help for a command
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  remand help\n  remand help project add")]
 pub(crate) struct HelpArgs {
-    /// The command (`status`, `item add`); without one the list of all commands
+    /// Command, such as `status` or `item add` [default: list all commands]
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
 }

@@ -31,61 +31,61 @@ use choice::{AgentChoice, Choices, ProjectChoice, SetupChoice, words};
 pub(crate) use one_project::{NewProject, ProjectFlags, write_settings};
 use trial::Tried;
 
-/// Write a config file, asking for what is not given, and add the first projects
+/// Write a config file and add the first projects
 ///
-/// On a terminal it asks, shows what it is going to write, and writes nothing before you agreed; Ctrl-D stops it. Elsewhere,
-/// and with --yes, what is not given is found out (claude on the PATH, the repository you are in, its set-up and tests) or
-/// left out.
+/// On a terminal, it asks for values that were not given and shows the file before it writes it; Ctrl-D aborts.
+/// Otherwise, and with --yes, missing values are detected (claude in PATH, the current repository, its set-up and tests)
+/// or left out.
 ///
-/// In the end set-up and gates of each new project run once on its default branch, in a checkout of remand's own, and it
-/// says whether they pass: no agent is started for a change as long as they are red on its base.
+/// Finally, the set-up and gates of each new project run once on its default branch, in a separate checkout, to see
+/// whether they pass: while they fail on the base of a change, no agent is started for it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  remand init\n  remand init --yes --agent claude --project ~/src/website --gate 'npm test' \
 --label remand\n  remand init --yes --agent 'my-agent --batch' --review-agent claude"
 )]
 pub(crate) struct InitArgs {
-    /// Who fixes, and reviews: `claude`, or a command with its words, which reads a prompt on stdin
+    /// Agent that fixes and reviews: `claude`, or a command that reads a prompt on stdin
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
-    /// Who reviews, if it is another
+    /// Agent that reviews [default: the same agent]
     #[arg(long, value_name = "AGENT")]
     review_agent: Option<String>,
 
-    /// A command that must pass before a fix is pushed, such as 'cargo test' (may be repeated; '' is none at all)
+    /// Command that must pass before a fix is pushed, such as 'cargo test' (repeatable; '' for none)
     #[arg(long = "gate", value_name = "COMMAND")]
     gates: Vec<String>,
 
-    /// The command that makes a fresh worktree ready, such as 'npm ci' ('' is none at all) [default: by the lock files]
+    /// Command that prepares a fresh worktree, such as 'npm ci' ('' for none) [default: detected]
     #[arg(long, value_name = "COMMAND")]
     setup: Option<String>,
 
-    /// Do not run set-up and gates once at the end
+    /// Do not run the set-up and the gates once at the end
     #[arg(long)]
     no_try: bool,
 
-    /// A repository to begin with (may be repeated) [default: the one you are in]
+    /// Repository to add (repeatable) [default: the current one]
     #[arg(long = "project", value_name = "PATH")]
     projects: Vec<PathBuf>,
 
-    /// Name of the project [default: the name of its folder]
+    /// Name of the project [default: the name of its directory]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Take over open PRs with this label by themselves [default: only those that you name with `watch`]
+    /// Take over open PRs with this label automatically [default: only PRs given to `remand watch`]
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
 
-    /// Begin in shadow: agents review, nothing is fixed, pushed or posted [default on a terminal: it asks]
+    /// Start in shadow mode: agents review, but nothing is fixed, pushed or posted
     #[arg(long)]
     shadow: bool,
 
-    /// Ask nothing
+    /// Do not ask questions
     #[arg(long, short)]
     yes: bool,
 
-    /// Write a new config file in the place of one that is there, of which a copy is kept beside it
+    /// Replace an existing config file, keeping a copy of it
     #[arg(long)]
     force: bool,
 }
@@ -105,18 +105,15 @@ pub(crate) fn init(args: &InitArgs, ctx: &mut CommandContext) -> Result<ExitCode
     refuse_agents()?;
     ctx.may_begin();
     let Some(file) = config::file_to_write(ctx.place()) else {
-        return CommandError::new("there is no place for a config file: HOME is not set")
-            .hint("give --config FILE")
+        return CommandError::new("cannot determine the path of the config file: HOME is not set")
+            .hint("use --config FILE")
             .fail();
     };
     if file.exists() && !args.force {
-        let hint = "`remand project add PATH` adds a repository to it; --force writes a new one and keeps a copy of this one";
-        return CommandError::new(format!(
-            "there is a config file already: {}",
-            file.display()
-        ))
-        .hint(hint)
-        .fail();
+        let hint = "`remand project add PATH` adds a repository to it; --force replaces it and keeps a copy";
+        return CommandError::new(format!("the config file {} already exists", file.display()))
+            .hint(hint)
+            .fail();
     }
     let mut ask = Ask::new(args.yes || ctx.out.is_json());
     let choices = choose(args, ctx, &mut ask)?;
@@ -162,7 +159,7 @@ fn choose(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Ch
         Some(text) => AgentChoice::read(text, "--review-agent")?,
         None if ask.is_asking() => ask.until(
             &mut ctx.out,
-            "Who reviews, if it is another?",
+            "Which agent reviews?",
             Some("the same"),
             |text| {
                 if text == "the same" {
@@ -196,7 +193,7 @@ fn choose(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Ch
     };
     if label.is_some() && !projects.iter().any(|project| project.repo.is_some()) {
         ctx.out
-            .note("note: --label says nothing here: none of the projects is on GitHub")?;
+            .note("note: --label has no effect: none of the projects is on GitHub")?;
     }
     let shadow = args.shadow || (ask.is_asking() && ask_shadow(ctx, ask)?);
     Ok(Choices {
@@ -210,13 +207,13 @@ fn choose(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Ch
 }
 
 fn ask_label(ctx: &mut CommandContext, ask: &mut Ask) -> Result<Option<String>> {
-    let question = "Take over open PRs with a label by themselves? Which label, such as `remand`";
+    let question = "Label of open PRs to take over automatically, such as `remand`";
     let label = ask.line(&mut ctx.out, question, Some("none"))?;
     Ok(Some(label).filter(|label| label != "none"))
 }
 
 fn ask_shadow(ctx: &mut CommandContext, ask: &mut Ask) -> Result<bool> {
-    let question = "Begin in shadow: agents review, and nothing is fixed, pushed or posted?";
+    let question = "Start in shadow mode: agents review, but nothing is fixed, pushed or posted?";
     ask.agrees(&mut ctx.out, question)
 }
 
@@ -226,14 +223,15 @@ fn agent(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Age
     }
     let found = detect::on_path("claude").then_some("claude");
     if ask.is_asking() {
-        let question = "Who fixes and reviews? `claude`, or a command that reads a prompt on stdin";
+        let question =
+            "Which agent fixes and reviews? `claude`, or a command that reads a prompt on stdin";
         return ask.until(&mut ctx.out, question, found, |text| {
             AgentChoice::read(text, "the agent")
         });
     }
     let missing = || {
-        CommandError::usage("who is to work? `claude` is not on the PATH")
-            .hint("give --agent claude, or --agent 'COMMAND WORDS'")
+        CommandError::usage("no agent given, and `claude` was not found in PATH")
+            .hint("use --agent claude, or --agent 'COMMAND ARGS'")
     };
     AgentChoice::read(found.ok_or_else(missing)?, "--agent")
 }
@@ -248,8 +246,8 @@ fn projects(
     let mut name = args.name.as_deref();
     if name.is_some() && args.projects.len() > 1 {
         let hint =
-            "give one --project, and add the others with `remand project add PATH --name NAME`";
-        return CommandError::usage("--name is the name of one project")
+            "use --project once, and add the others with `remand project add PATH --name NAME`";
+        return CommandError::usage("--name cannot be used with more than one project")
             .hint(hint)
             .fail();
     }
@@ -264,9 +262,10 @@ fn projects(
         Ok(here) => Some(here),
         Err(error) if is_nowhere(&error) => None,
         Err(error) if ask.is_asking() => {
-            ctx.out.line(
-                Line::new().piece(TextStyle::Bad, format!("the repository here: {error:#}")),
-            )?;
+            ctx.out.line(Line::new().piece(
+                TextStyle::Bad,
+                format!("the current repository cannot be used: {error:#}"),
+            ))?;
             None
         }
         Err(error) => return Err(error),
@@ -277,9 +276,9 @@ fn projects(
     let mut default = here.map(|here| here.path);
     loop {
         let question = if chosen.is_empty() {
-            "A repository to begin with"
+            "Path of a repository"
         } else {
-            "Another one"
+            "Path of another repository"
         };
         let shown = default
             .take()
@@ -330,13 +329,13 @@ fn project_setup(
     match flag {
         Some(setup) => read(setup, "--setup"),
         None if ask.is_asking() => {
-            let question = format!("What makes a fresh worktree of {} ready?", project.name);
+            let question = format!("Command that prepares a fresh worktree of {}", project.name);
             ask.until(
                 &mut ctx.out,
                 &question,
-                Some(proposed.unwrap_or("nothing")),
+                Some(proposed.unwrap_or("none")),
                 |text| {
-                    if text == "nothing" {
+                    if text == "none" {
                         Ok(None)
                     } else {
                         read(text, "the command")
@@ -375,13 +374,16 @@ fn project_gates(
             .into_iter()
             .collect());
     }
-    let question = format!("What must pass before a fix of {} is pushed?", project.name);
+    let question = format!(
+        "Command that must pass before a fix of {} is pushed",
+        project.name
+    );
     ask.until(
         &mut ctx.out,
         &question,
-        Some(found.unwrap_or("nothing")),
+        Some(found.unwrap_or("none")),
         |text| {
-            if text == "nothing" {
+            if text == "none" {
                 Ok(Vec::new())
             } else {
                 Ok(vec![words(text, "the command")?])
@@ -417,7 +419,7 @@ fn try_out(args: &InitArgs, ctx: &mut CommandContext, projects: &[Project]) -> R
         };
         let (branch, name) = (&project.default_branch, &project.project_id);
         ctx.out.note(format!(
-            "running {commands} once on {branch} of {name}; --no-try leaves it out"
+            "running {commands} once on {branch} of {name} (--no-try skips this)"
         ))?;
         tried.push(trial::run(&settings, project, commands)?);
     }
@@ -436,12 +438,12 @@ fn not_found(
     // A detected ecosystem may not need a set-up.
     if args.setup.is_none() && project.found.is_none() {
         notes.push(format!(
-            "no set-up found for {name}: set `setup` in {file} if a fresh checkout needs one"
+            "no set-up detected for {name}: set `setup` in {file} if a fresh checkout needs one"
         ));
     }
     if args.gates.is_empty() && project.gates.is_empty() && choices.gates.is_empty() {
         notes
-            .push(format!("no tests found for {name}: set `gates` in {file} to what must pass before a fix is pushed"));
+            .push(format!("no tests detected for {name}: set `gates` in {file} to the commands that must pass before a fix is pushed"));
     }
     notes
 }
@@ -451,7 +453,7 @@ fn not_used(project: &ProjectChoice) -> Vec<String> {
     let others = project.found.iter().flat_map(|found| &found.others);
     let note = |(tool, file): &(&str, String)| {
         format!(
-            "also found in {}: {tool} ({file}): add it to `setup` and `gates` if needed",
+            "{} also uses {tool} ({file}): add it to `setup` and `gates` if needed",
             project.name
         )
     };
@@ -470,8 +472,10 @@ fn tell_written(
             .plain(format!(" {}", file.display())),
     )?;
     if let Some(backup) = backup {
-        ctx.out
-            .line(format!("what was there is kept as {}", backup.display()))?;
+        ctx.out.line(format!(
+            "the previous file was saved as {}",
+            backup.display()
+        ))?;
     }
     projects
         .iter()
@@ -504,36 +508,32 @@ fn next(projects: &[Project], choices: &Choices) -> Vec<(String, &'static str)> 
     let watch = |repo: &String| format!("remand watch {repo}#NUMBER");
     let review = "remand review".to_owned();
     let begin = match (repo, choices.shadow) {
-        (Some(repo), true) => (watch(repo), "have a PR judged, in shadow"),
-        (Some(repo), false) => (
-            watch(repo),
-            "have a PR reviewed, fixed and pushed until it passes",
-        ),
-        (None, _) if projects.is_empty() => (
-            "remand project add PATH".to_owned(),
-            "tell remand about a repository",
-        ),
+        (Some(repo), true) => (watch(repo), "have a PR reviewed in shadow mode"),
+        (Some(repo), false) => (watch(repo), "review and fix a PR until it passes"),
+        (None, _) if projects.is_empty() => {
+            ("remand project add PATH".to_owned(), "add a repository")
+        }
         (None, true) => (
             review,
-            "in a worktree of it: have its work judged, in shadow",
+            "in a worktree: have its work reviewed in shadow mode",
         ),
-        (None, false) => (
-            review,
-            "in a worktree of it: have its work reviewed and fixed",
-        ),
+        (None, false) => (review, "in a worktree: have its work reviewed and fixed"),
     };
     let run = match choices.shadow {
-        true => "the daemon; in shadow agents only review",
-        false => "the daemon that does it",
+        true => "start the daemon; in shadow mode, agents only review",
+        false => "start the daemon",
     };
-    let doctor = "what is still missing, and how to get it";
+    let doctor = "check what is still missing";
     let mut next = vec![
         ("remand doctor".to_owned(), doctor),
         begin,
         ("remand run".to_owned(), run),
     ];
     if choices.shadow {
-        next.push(("remand stats --shadow".to_owned(), "what came of it"));
+        next.push((
+            "remand stats --shadow".to_owned(),
+            "show a summary of the results",
+        ));
     }
     next
 }

@@ -15,14 +15,14 @@ use crate::human_time::ago;
 use crate::state::Trigger;
 use crate::work::{Item, ItemId, Priority, Source, Status};
 
-/// Work items: what is to be run once
+/// Manage work items
 #[derive(Debug, Subcommand)]
 pub(crate) enum ItemCommand {
     Add(AddArgs),
     List(ListArgs),
-    /// Show one item with its runs and rejections
+    /// Show an item with its runs and rejections
     Show(OneArgs),
-    /// Open an item again that failed or was cancelled
+    /// Requeue an item that failed or was cancelled
     Requeue(OneArgs),
     Cancel(CancelArgs),
 }
@@ -30,59 +30,59 @@ pub(crate) enum ItemCommand {
 /// Queue an item for a change
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A review_fix is made from a rejection, never by itself: `remand reject` makes both.\n\n\
+    after_help = "A review_fix needs a rejection: use `remand reject`, which creates both.\n\n\
 Example:\n  remand item add code_review --change c1 --priority P1"
 )]
 pub(crate) struct AddArgs {
-    /// What running it means: github, specflow, manual, code_review, review_fix, pull_request, feedback_analysis
+    /// Kind of work: github, specflow, manual, code_review, review_fix, pull_request or feedback_analysis
     #[arg(value_name = "SOURCE", value_parser = word::<Source>)]
     source: Source,
 
-    /// The change: its id (c1), its branch, or the path of its worktree
+    /// Change: id (c1), branch, worktree path, or PR
     #[arg(long, value_name = "CHANGE")]
     change: String,
 
-    /// P1 is run before P2, P2 before P3
+    /// Priority: P1 runs before P2, and P2 before P3
     #[arg(long, value_name = "P", default_value = "P2", value_parser = word::<Priority>)]
     priority: Priority,
 
-    /// Keys to add to the item's metadata, a JSON object
+    /// Keys to add to the item's metadata, as a JSON object
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
 
-    /// What to call it
+    /// Title of the item
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 }
 
-/// Show work items in the order in which they are run
+/// List work items in the order in which they run
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Only those that are available, claimed, completed, failed, blocked or cancelled
+    /// Only items with this status: available, claimed, completed, failed, blocked or cancelled
     #[arg(long, value_name = "STATUS", value_parser = word::<Status>)]
     status: Option<Status>,
 
-    /// At most N of them
+    /// Maximum number of items
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(i64).range(1..))]
     limit: i64,
 }
 
-/// One item.
+/// Argument that names an item.
 #[derive(Debug, Args)]
 pub(crate) struct OneArgs {
-    /// The item's id (w1)
+    /// Id of the item (w1)
     #[arg(value_name = "ITEM")]
     item: String,
 }
 
-/// Cancel an open item; the change that needed it waits for you
+/// Cancel an open item and escalate its change to a person
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
-    /// The item's id (w1)
+    /// Id of the item (w1)
     #[arg(value_name = "ITEM")]
     item: String,
 
-    /// Why, for those who wonder
+    /// Reason, recorded in the event log
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
 }
@@ -116,7 +116,7 @@ fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
         let new = new_item(args, &change, extra, step)?;
         refuse_second(conn, &change, args.source)?;
         let added = bb::insert_item(conn, &change, &new, step.now)?;
-        added.ok_or_else(|| refused("an item with this key is there already", None))
+        added.ok_or_else(|| refused("an item with this key already exists", None))
     });
     let added = refused_for(&change, added)?;
     ctx.show(&added, |ctx, added| {
@@ -128,13 +128,13 @@ fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
 }
 
 fn object(text: &str) -> Result<Map<String, Value>> {
-    let hint = "a JSON object, such as '{\"note\": \"by hand\"}'";
+    let hint = "use a JSON object, such as '{\"note\": \"by hand\"}'";
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => CommandError::usage("--metadata is JSON, but not an object")
+        Ok(_) => CommandError::usage("--metadata is not a JSON object")
             .hint(hint)
             .fail(),
-        Err(error) => CommandError::usage(format!("--metadata is not JSON: {error}"))
+        Err(error) => CommandError::usage(format!("--metadata is not valid JSON: {error}"))
             .hint(hint)
             .fail(),
     }
@@ -158,18 +158,18 @@ fn new_item(
         change.state,
         State::Merged | State::Closed | State::Escalated
     ) {
-        let what = format!("{id} is {}: no item can be queued for it", change.state);
+        let what = format!("{id} is {}: cannot queue an item for it", change.state);
         return Err(refused(
             what,
-            Some(format!("`remand why {id}` says what can be typed")),
+            Some(format!("`remand why {id}` lists the possible commands")),
         ));
     }
     let key = format!("item_add:{}", uuid::Uuid::now_v7());
     let mut new = match args.source {
         Source::ReviewFix => {
-            let hint = format!("`remand reject {id} --text …` makes the rejection and its fix");
+            let hint = format!("`remand reject {id} --text …` creates the rejection and its fix");
             return Err(refused(
-                "a review_fix is made from a rejection, not by itself",
+                "cannot add a review_fix without a rejection",
                 Some(hint),
             ));
         }
@@ -210,11 +210,11 @@ fn refuse_useless_review(change: &Change) -> bb::Result<()> {
         Err(_) => {
             let id = &change.change_id;
             let hint = format!(
-                "to have a new commit reviewed, {}; `remand why {id}` says where it stands",
+                "to have a new commit reviewed, {}; `remand why {id}` explains its state",
                 change.submit_advice()
             );
             Err(refused(
-                format!("{id} is {}: no review can begin", change.state),
+                format!("{id} is {}: cannot start a review", change.state),
                 Some(hint),
             ))
         }
@@ -228,11 +228,11 @@ fn refuse_second(conn: &Conn, change: &Change, source: Source) -> bb::Result<()>
     match open.find(|item| item.source == source && source == Source::CodeReview) {
         Some(item) => Err(refused(
             format!(
-                "{} has an open {source} already: {} ({})",
+                "{} already has an open {source}: {} ({})",
                 change.change_id, item.item_id, item.status
             ),
             Some(format!(
-                "`remand why {}` says what it waits for",
+                "`remand why {}` explains what it is waiting for",
                 item.item_id
             )),
         )),
@@ -244,10 +244,10 @@ fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let items = ctx.read(|conn| bb::list_items(conn, args.status, args.limit))?;
     ctx.show(&items, |ctx, items| {
         if items.is_empty() {
-            return Ok(ctx.out.note("no such item")?);
+            return Ok(ctx.out.note("no items match")?);
         }
         let mut table = Table::new(&[
-            "ITEM", "SOURCE", "STATUS", "PRIO", "CHANGE", "TITLE", "MADE",
+            "ITEM", "SOURCE", "STATUS", "PRIO", "CHANGE", "TITLE", "CREATED",
         ]);
         for item in items {
             table.row([
@@ -277,16 +277,14 @@ fn requeue(id: &ItemId, ctx: &mut CommandContext) -> Result<ExitCode> {
                 bb::item(conn, id)
             }
             (State::Merged | State::Closed, ..) => Err(refused(
-                format!(
-                    "{change_id} is {}: nothing more is done for it",
-                    change.state
-                ),
+                format!("{change_id} is already {}", change.state),
                 None,
             )),
             (_, Source::ReviewFix, _) => {
-                let hint = format!("`remand refine {change_id}` makes a new fix of what is open");
+                let hint =
+                    format!("`remand refine {change_id}` creates a new fix for the open findings");
                 Err(refused(
-                    format!("{id} is {}; a fix is not opened again", item.status),
+                    format!("{id} is {}: a fix cannot be requeued", item.status),
                     Some(hint),
                 ))
             }

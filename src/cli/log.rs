@@ -22,27 +22,27 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Time without output after which a follower shows the agent's activity; doubled each time.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Show what an agent wrote in a run
+/// Show the output of an agent
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What an agent tells in a form for programs is shown as people read it: a line for each thing that it does.\n\
-Control characters are made visible, so that nothing an agent prints can touch your terminal.\n\n\
-Examples:\n  remand log r4\n  remand log c1 -f     the run under way, or the last one, of a change"
+    after_help = "Structured output of an agent is shown as text, one line per action. Control characters are made visible, so \
+that an agent cannot send escape codes to your terminal.\n\n\
+Examples:\n  remand log r4\n  remand log c1 -f     the current or last run of a change"
 )]
 pub(crate) struct LogArgs {
-    /// The run (r1); or an item or a change, for its last run
+    /// Run (r1), or an item or a change for its last run
     #[arg(value_name = "RUN")]
     run: String,
 
-    /// Go on until the run ends
+    /// Follow the output until the run ends
     #[arg(short, long, conflicts_with = "json")]
     follow: bool,
 
-    /// What it wrote to stderr
+    /// Show stderr instead of stdout
     #[arg(long)]
     stderr: bool,
 
-    /// As it was written, byte for byte, for another program
+    /// Print the output unmodified, for other programs
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 }
@@ -107,7 +107,7 @@ pub(crate) fn log(args: &LogArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
     }
     if !dir.is_dir() {
         return CommandError::not_found(format!(
-            "the files of {} are gone: {}",
+            "the output of {} was deleted: {}",
             run.run_id, run.dir
         ))
         .fail();
@@ -128,7 +128,7 @@ pub(crate) fn log(args: &LogArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
         manner.print(ctx, view.text)?;
         manner.end(ctx)?;
         if !args.raw && view.text.is_empty() {
-            let note = format!("{} wrote nothing to {name}", run.run_id);
+            let note = format!("{} has written nothing to {name}", run.run_id);
             ctx.out.note(note)?;
         } else if !args.raw && !view.text.ends_with('\n') {
             ctx.out.blank()?;
@@ -154,13 +154,15 @@ fn which(ctx: &CommandContext, text: &str) -> Result<Run> {
         | Thing::Project(_)
         | Thing::Pull(_) => {
             return CommandError::usage(format!("`{text}` is not a run"))
-                .hint("give a run (r1), an item (w1) or a change (c1)")
+                .hint("use the id of a run (r1), an item (w1) or a change (c1)")
                 .fail();
         }
     };
     found.ok_or_else(|| {
         CommandError::not_found(format!("`{text}` has no run yet"))
-            .hint(format!("`remand why {text}` says what it waits for"))
+            .hint(format!(
+                "`remand why {text}` explains what it is waiting for"
+            ))
             .into()
     })
 }

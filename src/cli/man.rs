@@ -16,18 +16,18 @@ use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{CommandError, ExitCode};
 use crate::diagnostic::nearest;
 
-/// Print a page of the manual, or write all pages into a folder
+/// Print a manual page, or write all pages to a directory
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  remand man | man -l -\n  remand man item add | man -l -\n  \
-remand man --dir ~/.local/share/man/man1     from then on: man remand, man remand-status"
+remand man --dir ~/.local/share/man/man1     then: man remand, man remand-status"
 )]
 pub(crate) struct ManArgs {
-    /// The command whose page it is (`status`, `item add`); without one the page of remand itself
+    /// Command, such as `status` or `item add` [default: remand itself]
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
 
-    /// Write every page into DIR (remand.1, remand-status.1, …), which is made if it is not there
+    /// Write all pages (remand.1, remand-status.1, …) to DIR, creating it if needed
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
@@ -59,13 +59,11 @@ pub(crate) fn named<'a>(root: &'a Command, words: &[String]) -> Result<&'a Comma
         found = shown(found)
             .find(|command| command.get_name() == word)
             .ok_or_else(|| {
-                let fail = CommandError::usage(format!(
-                    "there is no command `remand {}`",
-                    words.join(" ")
-                ));
+                let fail =
+                    CommandError::usage(format!("no such command: `remand {}`", words.join(" ")));
                 match nearest(word, shown(found).map(Command::get_name)) {
                     Some(near) => fail.hint(format!("did you mean `{near}`?")),
-                    None => fail.hint("`remand --help` lists them"),
+                    None => fail.hint("`remand --help` lists all commands"),
                 }
             })?;
     }
@@ -97,7 +95,7 @@ fn write_all(root: &Command, dir: &Path, ctx: &mut CommandContext) -> Result<Exi
     let files: Vec<String> = pages.into_iter().map(|page| page.name).collect();
     let value = json!({ "dir": dir.to_string_lossy(), "files": files });
     ctx.show(&value, |ctx, _| {
-        let line = format!("{} pages in {}", files.len(), dir.display());
+        let line = format!("wrote {} pages to {}", files.len(), dir.display());
         Ok(ctx.out.line(line)?)
     })
 }
@@ -109,7 +107,7 @@ fn make(dir: &Path) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
         Err(error) => Err(error),
     }
-    .with_context(|| format!("cannot make the folder {}", dir.display()))
+    .with_context(|| format!("cannot create directory {}", dir.display()))
 }
 
 fn page(command: &Command) -> Result<ManPage> {

@@ -1,6 +1,6 @@
 //! The command line: parses arguments, queries the blackboard, prints. It makes no decisions about
-//! changes and runs no agent; the decision of a person becomes an event or one of the blackboard's
-//! steps, like those of everybody else.
+//! changes and runs no agent. The decision of a person becomes an event or a step on the
+//! blackboard, like every other decision.
 //!
 //! One file per command, with its arguments and one function. Doc comments on arguments are the
 //! help.
@@ -56,10 +56,9 @@ use frame::ui::{Format, Ui};
 use crate::config::ConfigLocation;
 use crate::process;
 
-/// Sends rejected work back to the coding agent that can fix it, a bounded number of times, and to a person when that
-/// is not enough.
+/// Sends rejected work back to a coding agent until it passes review or a limit is reached
 ///
-/// Without a command it prints the board: every change that is under way and what it waits for.
+/// Without a command, prints the board: all open changes and what each is waiting for.
 #[derive(Debug, Parser)]
 #[command(name = "remand", version, after_help = FIRST_STEPS, disable_help_subcommand = true)]
 struct Cli {
@@ -72,32 +71,42 @@ struct Cli {
 
 const FIRST_STEPS: &str = "\
 First steps:
-  remand demo                           the whole loop, offline, in about ten seconds
-  remand init                           write a config file, and begin with a repository
-  remand doctor                         what is missing here, and how to get it
-  remand watch ada/website#42           have a PR reviewed, fixed and pushed until it passes
-  remand review                         the same for the worktree that you are in, without a PR
-  remand run                            the daemon that does it (or `remand tick`, once)
-  remand why ada/website#42             what is it waiting for?
+  remand demo                           show the whole loop, offline, in about ten seconds
+  remand init                           write a config file and add a repository
+  remand doctor                         check that everything needed is installed
+  remand watch ada/website#42           review and fix a PR until it passes
+  remand review                         the same for the current worktree, without a PR
+  remand run                            start the daemon (or `remand tick`, once)
+  remand why ada/website#42             explain what it is waiting for
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 configuration, 4 not found, 5 held or needs a person.";
 
 #[derive(Debug, Args)]
 struct Global {
-    /// Read the settings from FILE [default: $REMAND_CONFIG, or remand/config.toml in $XDG_CONFIG_HOME]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    /// Config file [default: $REMAND_CONFIG, or remand/config.toml in $XDG_CONFIG_HOME]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
     config: Option<PathBuf>,
 
-    /// Use the blackboard FILE [default: $REMAND_DB, or `blackboard` in the settings]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    /// Database file [default: $REMAND_DB, or the setting `blackboard`]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
     db: Option<PathBuf>,
 
-    /// Print JSON, for programs; its shapes are in docs/json.md
-    #[arg(long, global = true, help_heading = "Everywhere")]
+    /// Print JSON; the format is described in docs/json.md
+    #[arg(long, global = true, help_heading = "Global options")]
     json: bool,
 
-    /// Say more about what is being done (twice: even more)
-    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Everywhere")]
+    /// Print more log messages; repeat for even more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     verbose: u8,
 }
 
@@ -195,13 +204,16 @@ pub(crate) fn main() -> std::process::ExitCode {
     if ctx.knows_nothing() {
         let has_config = ctx.settings().is_ok_and(|settings| settings.file.is_some());
         let begin = match has_config {
-            true => "`remand project add PATH` tells remand about a repository",
+            true => "add a repository with `remand project add PATH`",
             false => {
-                "`remand init` asks for what is needed; `remand project add PATH` adds a repository"
+                "run `remand init` to get started, or add a repository with `remand project add PATH`"
             }
         };
         // A closed stderr is ignored.
-        drop(ctx.out.note(format!("hint: nothing yet: {begin}")));
+        drop(
+            ctx.out
+                .note(format!("hint: there is no project yet: {begin}")),
+        );
     }
     code.into()
 }
@@ -276,10 +288,10 @@ fn obey(command: Option<Command>, ctx: &mut CommandContext) -> Result<ExitCode> 
     }
 }
 
-/// A change as a person names it, and as most commands take it.
+/// Argument that names a change, shared by most commands.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Named {
-    /// The change: its id (c1), its branch, the path of its worktree, or its PR (owner/repo#42, its URL, or 42)
+    /// Change: id (c1), branch, worktree path, or PR (owner/repo#42, URL, or 42)
     #[arg(value_name = "CHANGE")]
     pub(crate) change: String,
 }

@@ -216,10 +216,10 @@ fn run_finished(event: &Event) -> Option<(TextStyle, String)> {
     let ended = event.body::<body::RunFinished>()?.ended?;
     let how = match ended {
         Ended::Agent | Ended::Lost => return None,
-        Ended::IdleLimit => "ended: no output for too long",
-        Ended::TotalLimit => "ended: it took too long",
-        Ended::DaemonGone => "ended: the daemon was gone",
-        Ended::Stopped => "stopped",
+        Ended::IdleLimit => "timed out: no output for too long",
+        Ended::TotalLimit => "timed out: it took too long",
+        Ended::DaemonGone => "was ended because the daemon had exited",
+        Ended::Stopped => "was stopped",
         Ended::NotStarted => "could not be started",
     };
     Some((TextStyle::Notice, format!("{} {how}", event.target_id)))
@@ -228,7 +228,7 @@ fn run_finished(event: &Event) -> Option<(TextStyle, String)> {
 fn rejected(event: &Event) -> String {
     let rejected = event.body::<body::WorkRejected>().unwrap_or_default();
     if let Some(gate) = rejected.gate {
-        return format!("gate `{}` is red on the head", gate.command);
+        return format!("gate `{}` fails on the head", gate.command);
     }
     match (&rejected.review_id, rejected.findings.as_slice()) {
         (Some(_), [first, ..]) => {
@@ -266,10 +266,10 @@ fn gate_failed(event: &Event) -> String {
     let failed = event.body::<body::GateFailed>().unwrap_or_default();
     let status = failed
         .status
-        .map_or("ended by a signal".to_owned(), |status| {
-            format!("status {status}")
+        .map_or("killed by a signal".to_owned(), |status| {
+            format!("exit status {status}")
         });
-    format!("gate `{}` is red: {status}", failed.command)
+    format!("gate `{}` failed: {status}", failed.command)
 }
 
 fn posted(event: &Event) -> String {

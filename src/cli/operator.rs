@@ -14,17 +14,17 @@ use crate::cli::frame::text_source::TextArgs;
 use crate::cli::view::print_change::told;
 use crate::text::count;
 
-/// Try again what failed, after an escalation
+/// Retry the failed step of an escalated change
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The item that failed is opened again, with its counts of trouble at zero.\n\n\
+    after_help = "Requeues the failed item and resets its failure counts.\n\n\
 Example:\n  remand retry c3"
 )]
 pub(crate) struct RetryArgs {
     #[command(flatten)]
     named: Named,
 
-    /// The settings of git that were asked about are yours
+    /// Trust the git settings that were found in the worktree
     #[arg(long)]
     accept_git_settings: bool,
 }
@@ -35,17 +35,17 @@ pub(crate) fn retry(args: &RetryArgs, ctx: &mut CommandContext) -> Result<ExitCo
     let tried = ctx.write("retry", |conn, step| {
         if args.accept_git_settings && !bb::accept_git_settings(conn, &id, &step.actor, step.now)? {
             return Err(BoardError::Refused {
-                what: "no settings of git wait for a decision".to_owned(),
-                hint: Some(format!("`remand retry {id}` tries again what failed")),
+                what: "no git settings are waiting for a decision".to_owned(),
+                hint: Some(format!("`remand retry {id}` retries what failed")),
             });
         }
         bb::retry(conn, &id, &step.actor, step.now)
     });
     refused_for(&change, tried)?;
-    told(ctx, &id, "is tried again")
+    told(ctx, &id, "will be retried")
 }
 
-/// Have the open findings fixed now, in a new round, perhaps with your guidance
+/// Start a new round of fixes for the open findings
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  remand refine c3 'use the retry policy of http.rs, do not write a second one'"
@@ -62,7 +62,7 @@ pub(crate) fn refine(args: &RefineArgs, ctx: &mut CommandContext) -> Result<Exit
     let change = ctx.change(&args.named.change)?;
     let id = change.change_id.clone();
     let question = format!(
-        "What should the agent know besides the open findings of {id} ({})? It may be empty.",
+        "Guidance for the agent besides the open findings of {id} ({}); may be empty.",
         change.title
     );
     let text = args.text.optional(ctx, &question)?;
@@ -70,10 +70,10 @@ pub(crate) fn refine(args: &RefineArgs, ctx: &mut CommandContext) -> Result<Exit
         bb::refine(conn, &id, text.as_deref(), &step.actor, step.now).map(|_| ())
     });
     refused_for(&change, refined)?;
-    told(ctx, &id, "is to be refined")
+    told(ctx, &id, "will be refined")
 }
 
-/// Tell the next fix something, without starting one
+/// Add guidance for the next fix, without starting one
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  remand comment c3 'the flaky test is known: leave it alone'")]
 pub(crate) struct CommentArgs {
@@ -87,7 +87,7 @@ pub(crate) struct CommentArgs {
 pub(crate) fn comment(args: &CommentArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let change = ctx.change(&args.named.change)?;
     let id = change.change_id;
-    let question = format!("What should the next fix of {id} ({}) know?", change.title);
+    let question = format!("Guidance for the next fix of {id} ({}).", change.title);
     let body = args.text.required(ctx, &question)?;
     ctx.write("comment", |conn, step| {
         bb::add_guidance(
@@ -100,19 +100,19 @@ pub(crate) fn comment(args: &CommentArgs, ctx: &mut CommandContext) -> Result<Ex
             step.now,
         )
     })?;
-    told(ctx, &id, "has your comment for its next fix")
+    told(ctx, &id, "will get your comment with its next fix")
 }
 
-/// Stop a change where it is, until `resume`
+/// Pause a change until `remand resume`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "An agent that runs may finish; nothing new begins and nothing is pushed until then."
+    after_help = "A running agent may finish, but nothing new is started and nothing is pushed until then."
 )]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
     named: Named,
 
-    /// Why, for those who wonder
+    /// Reason, recorded in the event log
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
 }
@@ -125,7 +125,7 @@ pub(crate) fn pause(args: &PauseArgs, ctx: &mut CommandContext) -> Result<ExitCo
     told(ctx, &id, "is paused")
 }
 
-/// Go on with a change that is paused or held
+/// Resume a change that is paused or held
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
@@ -140,20 +140,20 @@ pub(crate) fn resume(args: &ResumeArgs, ctx: &mut CommandContext) -> Result<Exit
     })?;
     let waited = before.paused || before.held_until.is_some();
     let what = match (after.paused, waited) {
-        (true, _) if after.stopped => "goes on when it is started",
-        (true, _) if after.shadow && !after.paused_by_rules => "stays in shadow",
-        (true, _) => "stays paused",
-        (false, true) => "goes on",
+        (true, _) if after.stopped => "will continue after `remand start`",
+        (true, _) if after.shadow && !after.paused_by_rules => "is still in shadow",
+        (true, _) => "is still paused",
+        (false, true) => "is resumed",
         (false, false) => "was neither paused nor held",
     };
     told(ctx, &id, what)
 }
 
-/// Post now what GitHub refused, or what waits for its next try
+/// Retry posts that GitHub refused or that are waiting for a retry
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Posts that failed for want of a network, a login or a budget are tried again on their own, after a \
-growing delay; this ends the delay. The daemon posts them, or `remand tick`."
+    after_help = "Posts that failed because of the network, the login or the rate limit are retried automatically with \
+increasing delays; this command ends the delay. The daemon or `remand tick` posts them."
 )]
 pub(crate) struct PostArgs {
     #[command(flatten)]
@@ -166,22 +166,20 @@ pub(crate) fn post(args: &PostArgs, ctx: &mut CommandContext) -> Result<ExitCode
         bb::post(conn, &id, &step.actor, step.now)
     })?;
     let outcome = match opened {
-        0 => "has no post that was refused or waits for another try".to_owned(),
-        n => format!("has {} to be tried again", count(n, "post")),
+        0 => "has no posts to retry".to_owned(),
+        n => format!("has {} to retry", count(n, "post")),
     };
     told(ctx, &id, &outcome)
 }
 
-/// Close a change: nothing more is done for it
+/// Cancel a change and close it
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Branch, worktree and commits stay as they are: remand deletes none of them."
-)]
+#[command(after_help = "The branch, its worktree and its commits are kept.")]
 pub(crate) struct CancelArgs {
     #[command(flatten)]
     named: Named,
 
-    /// Why, for those who wonder
+    /// Reason, recorded in the event log
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
 }

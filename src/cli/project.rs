@@ -20,7 +20,7 @@ use crate::config::Loaded;
 use crate::diagnostic::nearest;
 use crate::git;
 
-/// The repositories that remand knows
+/// Manage the repositories that remand works on
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProjectCommand {
     Add(AddArgs),
@@ -29,33 +29,32 @@ pub(crate) enum ProjectCommand {
     Remove(remove::RemoveArgs),
 }
 
-/// Tell remand about a repository
+/// Add a repository
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Pull requests of it may then enter the loop with `remand watch`, worktrees with `remand review`. Its main \
-checkout is never worked in.\n\nIf there is a config file, set-up, gates, label and shadow are asked for on a terminal, or taken from the \
-options and the files of the repository, and written to [projects.NAME] there. Of a repository that is known already, `--url` alone pins another URL.\n\n\
+    after_help = "Then use `remand watch` for its pull requests and `remand review` for its worktrees. remand never works in \
+the main checkout.\n\nIf there is a config file, the set-up, gates, label and shadow mode are written to [projects.NAME]: from the \
+options, from your answers on a terminal, or as detected. For a known repository, `--url` alone replaces the push URL.\n\n\
 Example:\n  remand project add ~/src/website"
 )]
 pub(crate) struct AddArgs {
-    /// The repository: its main checkout, or any folder in it
+    /// Main checkout of the repository, or any directory in it
     #[arg(value_name = "PATH")]
     path: PathBuf,
 
-    /// What to call it [default: the name of its folder]
+    /// Name of the project [default: the name of its directory]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Its name on the forge, as owner/name [default: read from the remote `origin`]
+    /// Repository on GitHub, as owner/name [default: from the remote `origin`]
     #[arg(long, value_name = "OWNER/NAME")]
     repo: Option<String>,
 
-    /// The URL that is pushed to: kept from now on, whatever the repository says later [default: that of the remote
-    /// `origin`]
+    /// Push URL, pinned even if the repository's configuration changes later [default: that of the remote `origin`]
     #[arg(long, value_name = "URL", allow_hyphen_values = true)]
     url: Option<String>,
 
-    /// The branch that work goes into [default: what `origin` says, else main or master]
+    /// Branch that work is merged into [default: that of `origin`, or else main or master]
     #[arg(long, value_name = "BRANCH")]
     default_branch: Option<String>,
 
@@ -93,7 +92,7 @@ impl AddArgs {
     }
 }
 
-/// Show the repositories that remand knows
+/// List the projects
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {}
 
@@ -119,10 +118,12 @@ fn known(ctx: &CommandContext, name: &str) -> Result<Project> {
     let names: Vec<&str> = all.iter().map(|one| one.project_id.as_str()).collect();
     let hint = match nearest(name, names.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None if names.is_empty() => "no project is known yet: `remand project add PATH`".to_owned(),
-        None => format!("the projects are: {}", names.join(", ")),
+        None if names.is_empty() => {
+            "there are no projects yet: `remand project add PATH`".to_owned()
+        }
+        None => format!("projects: {}", names.join(", ")),
     };
-    CommandError::not_found(format!("there is no project `{name}`"))
+    CommandError::not_found(format!("no such project: `{name}`"))
         .hint(hint)
         .fail()
 }
@@ -174,8 +175,10 @@ pub(crate) fn put(args: &AddArgs, settings: &Loaded, ctx: &CommandContext) -> Re
             let id = &stored.project_id;
             if args.name.is_some() && *id != project.project_id {
                 return Err(bb::BoardError::Refused {
-                    what: format!("this repository was the project `{id}` and keeps that name"),
-                    hint: Some("leave --name out".to_owned()),
+                    what: format!(
+                        "this repository was the project `{id}`, and a project keeps its name"
+                    ),
+                    hint: Some("omit --name".to_owned()),
                 });
             }
             let shadow = settings.project(id.as_str()).shadow;
@@ -189,13 +192,12 @@ pub(crate) fn put(args: &AddArgs, settings: &Loaded, ctx: &CommandContext) -> Re
 pub(crate) fn say(project: &Project, ctx: &mut CommandContext) -> Result<()> {
     let name = project.project_id.as_str();
     let (path, branch) = (&project.path, &project.default_branch);
-    let what = format!(" is {path}, work goes into {branch}");
+    let what = format!(" is {path}; work is merged into {branch}");
     ctx.out.line(Line::new().strong(name).plain(what))?;
     if let Some(url) = &project.remote_url {
-        ctx.out.line(format!("what is pushed goes to {url}"))?;
+        ctx.out.line(format!("pushes go to {url}"))?;
     } else if let Some(repo) = &project.repo {
-        let what =
-            format!("note: nothing can be pushed to pull requests of {repo}: no URL is pinned");
+        let what = format!("note: cannot push to pull requests of {repo}: no push URL is set");
         ctx.out.note(what)?;
         ctx.out.note(format!(
             "hint: `remand project add {} --url URL`",
@@ -218,7 +220,7 @@ pub(crate) fn say_who_works(
             .or_else(crate::config::usual_file)
             .unwrap_or_default();
         let what = format!(
-            "note: no agent is set for `{project}` yet: set `agent` and [agents.NAME] in {}",
+            "note: `{project}` has no agent yet: set `agent` and [agents.NAME] in {}",
             file.display()
         );
         ctx.out.note(what)?;
@@ -248,9 +250,9 @@ fn described(found: &git::Project, args: &AddArgs, ctx: &CommandContext) -> Resu
     let fits = |c: char| c.is_alphanumeric() || ['-', '_', '.'].contains(&c);
     if name.is_empty() || name.len() > 64 || !name.chars().all(fits) || name.starts_with(['-', '.'])
     {
-        let what = format!("`{name}` can't be the name of a project");
-        let hint = "letters, digits, `-`, `_` and `.`, at most 64 bytes, not beginning with `-` or `.`; give one with --name to \
-                    `remand init` or `remand project add`";
+        let what = format!("invalid project name `{name}`");
+        let hint = "use letters, digits, `-`, `_` and `.`, at most 64 bytes, not starting with `-` or `.`; `remand init` and \
+                    `remand project add` accept --name NAME";
         return CommandError::usage(what).hint(hint).fail();
     }
     let repo = match &args.repo {
@@ -263,11 +265,11 @@ fn described(found: &git::Project, args: &AddArgs, ctx: &CommandContext) -> Resu
         .or_else(|| found.default_branch.clone())
     else {
         let what = format!(
-            "cannot tell which branch of {} work goes into",
+            "cannot determine the default branch of {}",
             found.path.display()
         );
         return CommandError::new(what)
-            .hint("a repository needs at least one commit; `remand project add PATH --default-branch BRANCH` names the branch").fail();
+            .hint("use `remand project add PATH --default-branch BRANCH`; the repository needs at least one commit").fail();
     };
     git::check_branch_name(&default_branch)
         .map_err(|error| CommandError::usage(error.to_string()))?;
@@ -305,8 +307,8 @@ fn checked_repo(text: &str) -> Result<String> {
     if is_repo(text) {
         return Ok(text.to_owned());
     }
-    CommandError::usage(format!("`{text}` is not the name of a repository"))
-        .hint("as owner/name, like rust-lang/rust")
+    CommandError::usage(format!("invalid repository name `{text}`"))
+        .hint("use owner/name, such as rust-lang/rust")
         .fail()
 }
 
@@ -340,7 +342,7 @@ fn remote_url(found: &git::Project, args: &AddArgs) -> Result<Option<String>> {
     if let Some(url) = &args.url {
         return match remote_url::unfit(url) {
             None => Ok(Some(url.clone())),
-            Some(unfit) => CommandError::usage(format!("--url can't be used: {}", unfit.what()))
+            Some(unfit) => CommandError::usage(format!("cannot use --url: {}", unfit.what()))
                 .hint(unfit.hint())
                 .fail(),
         };
@@ -354,7 +356,7 @@ fn remote_url(found: &git::Project, args: &AddArgs) -> Result<Option<String>> {
         // Everyone who works in the repository can read it, including agents.
         Some((_, Some(unfit @ Unfit::Secret))) => {
             let what = format!(
-                "the URL of the remote `origin` of {} can't be used: {}",
+                "cannot use the URL of the remote `origin` of {}: {}",
                 found.path.display(),
                 unfit.what()
             );

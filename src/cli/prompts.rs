@@ -9,7 +9,7 @@ use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::ui::Table;
 use crate::prompt::{Name, Prompts};
 
-/// The prompts: what agents are told
+/// Show the prompts for agents
 #[derive(Debug, Subcommand)]
 pub(crate) enum PromptsCommand {
     List(ListArgs),
@@ -17,26 +17,26 @@ pub(crate) enum PromptsCommand {
     Check(CheckArgs),
 }
 
-/// Show the prompts in force and where each comes from
+/// List the prompts and the origin of each
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {}
 
-/// Show one prompt as a template
+/// Print the template of a prompt
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example, a copy to change:\n  remand prompts show fix > ~/.config/remand/prompts/fix.md"
+    after_help = "Example, to customize a prompt:\n  remand prompts show fix > ~/.config/remand/prompts/fix.md"
 )]
 pub(crate) struct ShowArgs {
-    /// Which: review, fix or again
+    /// Prompt: review, fix or again
     #[arg(value_name = "NAME", value_parser = |text: &str| text.parse::<Name>())]
     name: Name,
 
-    /// The variables that it may use instead of the text
+    /// List the variables of the template instead
     #[arg(long)]
     variables: bool,
 }
 
-/// Check all prompts
+/// Check the templates of all prompts
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {}
 
@@ -105,7 +105,7 @@ fn one(args: &ShowArgs, prompts: &Prompts, ctx: &mut CommandContext) -> Result<E
                 ..one
             })?;
         } else if args.variables {
-            let mut table = Table::new(&["VARIABLE", "FIELDS", "WHAT"]);
+            let mut table = Table::new(&["VARIABLE", "FIELDS", "DESCRIPTION"]);
             for variable in &one.variables {
                 table.row([variable.name, &variable.fields.join(" "), variable.says]);
             }

@@ -25,32 +25,32 @@ use crate::{sanitize, wake};
 /// Interval between progress messages of a prune that takes longer.
 const TELL: Duration = Duration::from_secs(1);
 
-/// Forget changes that were merged or closed long ago, with all that hangs on them
+/// Delete changes that were merged or closed long ago
 ///
-/// The only thing that deletes: a change goes whole, with its items, runs (and their folders), reviews, findings, feedback
-/// and events, and leaves one `pruned` event. One in which anything is open, or was said since, stays. A worktree that
-/// remand made goes with its change if all in it is committed; otherwise both stay. Branches are never touched, and work
-/// that was kept on refs/remand/wip/RUN stays unless you say --refs.
+/// Deletes each change completely, with its items, runs (and their directories), reviews, findings, feedback and events,
+/// and records one `pruned` event. A change with open work or newer feedback is kept. A worktree that remand created is
+/// deleted with its change if everything in it is committed; otherwise both are kept. Branches are never touched. Work
+/// saved on refs/remand/wip/RUN is kept unless --refs is given. No other command deletes changes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Safe beside the daemon: a change a transaction, with pauses. What was cut by a crash is gone on with by the next prune.\n\
-Space in the file is used again for what comes; --vacuum gives it back to the disk.\n\n\
+    after_help = "Safe while the daemon is running: one transaction per change, with pauses. After a crash, the next prune continues. \
+Freed space in the file is reused; --vacuum returns it to the file system.\n\n\
 Examples:\n  remand prune --older-than 90d --dry-run\n  remand prune --older-than 12w --vacuum"
 )]
 pub(crate) struct PruneArgs {
-    /// Only those that ended longer ago than this: hours, days or weeks (36h, 90d, 12w)
+    /// Minimum age since the change ended, in hours, days or weeks (36h, 90d, 12w)
     #[arg(long, value_name = "TIME", value_parser = read_span)]
     older_than: Duration,
 
-    /// Say what would go, and change nothing
+    /// Show what would be deleted, and delete nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Remove what was kept of their runs on refs/remand/wip too
+    /// Also delete the work of their runs saved on refs/remand/wip
     #[arg(long)]
     refs: bool,
 
-    /// Give the space back to the disk, which takes a while; not beside a daemon
+    /// Return free space to the file system; slow, and refused while a daemon is running
     #[arg(long, conflicts_with = "dry_run")]
     vacuum: bool,
 }
@@ -101,9 +101,9 @@ pub(crate) fn prune(args: &PruneArgs, ctx: &mut CommandContext) -> Result<ExitCo
     let settings = ctx.settings()?;
     if args.vacuum && wake::is_heard(&settings.blackboard) {
         return CommandError::new(
-            "--vacuum writes the whole blackboard anew, and a daemon runs on it",
+            "--vacuum rewrites the whole blackboard, and a daemon is using it",
         )
-        .hint("prune without it beside the daemon; or stop the daemon first")
+        .hint("omit --vacuum, or stop the daemon first")
         .fail();
     }
     let before = Time::from_millis(
@@ -315,7 +315,10 @@ impl Broom {
         };
         match self.sweepable(project, path, head_at).await {
             Sweep::Gone => Ok(None),
-            Sweep::Stays(why) => Err(format!("its worktree {} stays: {why}", change.worktree)),
+            Sweep::Stays(why) => Err(format!(
+                "its worktree {} cannot be deleted: {why}",
+                change.worktree
+            )),
             Sweep::Clean => Ok(Some(Remnant {
                 kind: Where::Worktree,
                 path: change.worktree.clone(),
@@ -371,7 +374,7 @@ impl Broom {
                 }
                 Ok(_) => {
                     let reason = format!(
-                        "there is no record that all of it is of {}",
+                        "there is no record that all of it belongs to {}",
                         change.change_id
                     );
                     wip.doubtful.push(Left { path: name, reason });
@@ -401,7 +404,7 @@ impl Broom {
                 proof: sha,
             }),
             Ok(Some(_)) => {
-                let reason = format!("there is no record that it is of {}", change.change_id);
+                let reason = format!("there is no record that it belongs to {}", change.change_id);
                 wip.doubtful.push(Left { path: name, reason });
             }
             Ok(None) => {}
@@ -429,22 +432,26 @@ fn print(ctx: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Res
     }
     for kept in &shown.kept {
         let line = Line::new().strong(&kept.change_id);
-        let line = line.piece(TextStyle::Notice, "  stays: ");
+        let line = line.piece(TextStyle::Notice, "  kept: ");
         ctx.out.line(line.plain(&kept.reason))?;
     }
     for path in &shown.worktrees {
         ctx.out.line(format!("worktree {path}"))?;
     }
     for left in &shown.left {
-        let line = Line::new().piece(TextStyle::Notice, "left: ");
+        let line = Line::new().piece(TextStyle::Notice, "not deleted: ");
         ctx.out
             .note(line.plain(format!("{}: {}", left.path, left.reason)))?;
     }
-    let verb = if shown.dry_run { "would go" } else { "pruned" };
+    let verb = if shown.dry_run {
+        "would be pruned"
+    } else {
+        "pruned"
+    };
     let changes = count(shown.pruned.len(), "change");
     let events: usize = shown.pruned.iter().map(|gone| gone.weight.events).sum();
     let folders = shown.folders;
-    let mut said = format!("{changes} {verb} with {events} events and {folders} folders of runs");
+    let mut said = format!("{changes} {verb}, with {events} events and {folders} run directories");
     let all = shown.wip_refs;
     let doubtful = shown
         .left
@@ -457,14 +464,18 @@ fn print(ctx: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Res
         shown.wip_refs_removed
     };
     if gone > 0 {
-        said.push_str(&format!("; {gone} wip refs with them"));
+        said.push_str(&format!("; {gone} wip refs deleted"));
     }
     if all > gone {
-        let how = if args.refs { "" } else { " (--refs)" };
-        said.push_str(&format!("; {} wip refs stay{how}", all - gone));
+        let how = if args.refs {
+            ""
+        } else {
+            " (--refs deletes them)"
+        };
+        said.push_str(&format!("; {} wip refs kept{how}", all - gone));
     }
     if shown.vacuumed {
-        said.push_str(&format!("; the blackboard has {} now", bytes(shown.bytes)));
+        said.push_str(&format!("; the blackboard is now {}", bytes(shown.bytes)));
     }
     Ok(ctx.out.line(said)?)
 }

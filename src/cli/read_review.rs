@@ -13,17 +13,17 @@ use crate::finding::{Finding, Outcome, Severity, Verdict};
 use crate::review_text::{self, Dialect, Reading};
 use crate::text::prefixed;
 
-/// Say how remand reads the text of a review: verdict, findings, and why
+/// Show how remand parses a review: verdict, findings and reasons
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  remand read-review review.md\n  pbpaste | remand read-review - --json"
 )]
 pub(crate) struct ReadReviewArgs {
-    /// The file with the text (`-`: stdin)
+    /// File with the text of a review; `-` means stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The least finding that keeps it from being an approval: critical, high, medium, low, suggestion [default: loop.severity_threshold]
+    /// Lowest severity that prevents an approval: critical, high, medium, low or suggestion [default: loop.severity_threshold]
     #[arg(long, value_name = "SEVERITY", value_parser = |text: &str| text.parse::<Severity>())]
     threshold: Option<Severity>,
 }
@@ -76,7 +76,7 @@ fn print(ctx: &mut CommandContext, reading: &ReviewReading) -> Result<()> {
         ctx.field_if("fails with", finding.failure.as_ref())?;
     }
     for judgment in &reading.judged {
-        let text = format!("{} is {}", judgment.id, judgment.outcome);
+        let text = format!("{}: {}", judgment.id, judgment.outcome);
         ctx.field("earlier", text)?;
     }
     for missing in &reading.missing {

@@ -16,11 +16,11 @@ use crate::review_text;
 /// Maximum length of a rejection's text in the summary of its event; the metadata has all of it.
 const SUMMARY_CAP: usize = 200;
 
-/// Reject a change: what you say goes to an agent that fixes it
+/// Reject a change and have an agent fix it
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The text may be a whole review: findings that remand can read in it (see `remand read-review`)\n\
-are taken over with their places. Your word begins a new round of fixes, also for a change\nthat waits for a person.\n\n\
+    after_help = "The text can be a complete review: findings in it are parsed with their locations (see \
+`remand read-review`). A rejection starts a new round of fixes, even if the change is waiting for a person.\n\n\
 Examples:\n  remand reject c1 'the retry loop never ends when the server answers 503'\n  \
 gh pr view 42 --comments | remand reject feature/login --file -"
 )]
@@ -36,10 +36,7 @@ pub(crate) fn reject(args: &RejectArgs, ctx: &mut CommandContext) -> Result<Exit
     refuse_agents()?;
     let change = ctx.change(&args.named.change)?;
     if change.state.is_over() {
-        let what = format!(
-            "{} is {}: nothing more is done for it",
-            change.change_id, change.state
-        );
+        let what = format!("{} is already {}", change.change_id, change.state);
         return CommandError::new(what).fail();
     }
     let question = format!(
@@ -65,7 +62,7 @@ pub(crate) fn reject(args: &RejectArgs, ctx: &mut CommandContext) -> Result<Exit
         let summary = summary(&body);
         bb::reject_change(conn, &id, &step.actor, &summary, &rejected, step.now).map(drop)
     })?;
-    told(ctx, &id, "is rejected")
+    told(ctx, &id, "was rejected")
 }
 
 /// Returns the first line that is not empty.

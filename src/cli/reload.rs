@@ -24,12 +24,12 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Apply a changed configuration now
 ///
-/// The daemon notices changed settings, evaluators and prompts by itself and loads what is valid and has been stable for
-/// 2 seconds. A file that became empty, or that drops a gate, a forbidden path, the search for secrets or the sandbox,
-/// is applied only by this command. Until then the old settings are in force and nothing is pushed.
+/// The daemon loads changed settings, evaluators and prompts automatically if they are valid and have been stable for
+/// 2 seconds. A file that is now empty, or that removes a gate, a forbidden path, the search for secrets or the sandbox,
+/// is applied only by this command. Until then, the old settings stay in force and nothing is pushed.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Prints what changed and the daemon's answer. Agents at work are left alone; their gates and their push use the \
+    after_help = "Prints what changed and the daemon's answer. Running agents are not interrupted; their gates and pushes use the \
 new settings.\n\nExit codes: 0 applied, 1 no daemon is running or it does not answer, 3 refused."
 )]
 pub(crate) struct ReloadArgs {}
@@ -67,7 +67,7 @@ pub(crate) fn reload(_args: &ReloadArgs, ctx: &mut CommandContext) -> Result<Exi
     let Some(event) = answer(ctx, request)? else {
         let what = format!("the daemon has not answered within {} s", LIMIT.as_secs());
         return CommandError::new(what)
-            .hint("`remand status` shows whether it works")
+            .hint("`remand status` shows whether it is running")
             .fail();
     };
     let told = told(&event);
@@ -115,7 +115,7 @@ fn print(ctx: &mut CommandContext, told: &ReloadReport) -> Result<()> {
     let file = told
         .config
         .as_deref()
-        .unwrap_or("no config file: the defaults");
+        .unwrap_or("no config file: using the defaults");
     ctx.out.line(
         Line::new()
             .piece(TextStyle::Good, "applied")
@@ -145,7 +145,7 @@ fn print(ctx: &mut CommandContext, told: &ReloadReport) -> Result<()> {
     }
     if !told.kept.is_empty() {
         ctx.out.line(format!(
-            "  needs a restart of the daemon: {}",
+            "  takes effect after a restart of the daemon: {}",
             told.kept.join(", ")
         ))?;
     }

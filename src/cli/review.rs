@@ -21,32 +21,32 @@ mod worktree_check;
 
 use worktree_check::CheckedWorktree;
 
-/// Have the work in a worktree reviewed, and fixed until it passes
+/// Review and fix the work in a worktree until it passes
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The worktree must be clean, on a branch of its own, and have commits that its base has not.\n\
-It enters the loop as a change; `remand run` or `remand tick` does the rest.\n\n\
-Examples:\n  remand review                                  the worktree that you are in\n  \
+    after_help = "The worktree must be clean, on its own branch, and have commits that are not in its base. \
+This adds it as a change; `remand run` or `remand tick` does the work.\n\n\
+Examples:\n  remand review                                  the current worktree\n  \
 remand review --worktree ~/worktrees/login\n  remand review --branch feature/login           wherever it is checked out"
 )]
 pub(crate) struct ReviewArgs {
-    /// The worktree [default: the one that you are in]
+    /// Worktree [default: the current one]
     #[arg(long, value_name = "PATH")]
     worktree: Option<PathBuf>,
 
-    /// The worktree of the same repository that is on branch B
+    /// Use the worktree of the same repository that is on branch B
     #[arg(long, value_name = "B")]
     branch: Option<String>,
 
-    /// What to call the change [default: the subject of its only commit, else the branch]
+    /// Title of the change [default: the subject of its only commit, or else the branch]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
-    /// The branch that the work goes into [default: the project's]
+    /// Branch that the work is merged into [default: that of the project]
     #[arg(long, value_name = "B")]
     base: Option<String>,
 
-    /// How many fixes it may have before a person is asked, 0 to 100 [default: as configured]
+    /// Maximum number of fixes per round, 0 to 100 [default: as configured]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=100))]
     max_cycles: Option<i64>,
 
@@ -54,7 +54,7 @@ pub(crate) struct ReviewArgs {
     #[arg(long)]
     add_project: bool,
 
-    /// Only show what would be done, until `remand shadow CHANGE off`
+    /// Start in shadow mode: show what would be done, until `remand shadow CHANGE off`
     #[arg(long)]
     shadow: bool,
 }
@@ -65,7 +65,7 @@ pub(crate) fn review(args: &ReviewArgs, ctx: &mut CommandContext) -> Result<Exit
     let found = worktree_check::look(args, &settings, ctx)?;
     let live = ctx.read(|conn| bb::live_change_at(conn, &found.path))?;
     let (id, what) = match live {
-        None => (enter(args, &settings, &found, ctx)?, "is to be reviewed"),
+        None => (enter(args, &settings, &found, ctx)?, "will be reviewed"),
         Some(change) => match standing(ctx, &change, &found)? {
             Standing::Known(what) => return told(ctx, &change.change_id, what),
             Standing::Moved => {
@@ -73,7 +73,7 @@ pub(crate) fn review(args: &ReviewArgs, ctx: &mut CommandContext) -> Result<Exit
                 ctx.write("review", |conn, step| {
                     bb::review_new_head(conn, &id, &found.head, &step.actor, step.now)
                 })?;
-                (id, "has a new head, which is to be reviewed")
+                (id, "has a new head, which will be reviewed")
             }
         },
     };
@@ -151,7 +151,7 @@ fn refuse_twin(conn: &Conn, project: &Project, branch: &str) -> bb::Result<()> {
     }
     Err(bb::BoardError::Refused {
         what: format!(
-            "branch {branch} is {} already, in {}",
+            "branch {branch} already belongs to {}, in {}",
             twin.change_id, twin.worktree
         ),
         hint: Some(format!(
@@ -180,12 +180,12 @@ fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> R
     let open = items.iter().find(|item| item.status.is_open());
     if change.branch != found.branch {
         let what = format!(
-            "{} is the worktree of {id} on {}, but it is on {} now",
+            "{} is the worktree of {id} for branch {}, but is now on {}",
             found.path, change.branch, found.branch
         );
         return CommandError::new(what)
             .hint(format!(
-                "`git switch {}`, or `remand cancel {id}`",
+                "run `git switch {}`, or give up the change with `remand cancel {id}`",
                 change.branch
             ))
             .fail();
@@ -198,13 +198,13 @@ fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> R
     {
         let (source, item) = (item.source, &item.item_id);
         let what = format!(
-            "{id} moved to {} while {source} {item} is under way for {}",
+            "{id} moved to {} while {source} {item} is in progress for {}",
             short_sha(&found.head),
             short_sha(&change.head)
         );
         return CommandError::new(what)
             .hint(format!(
-                "wait for it (`remand why {id}`), or `remand item cancel {item}`"
+                "wait for it (`remand why {id}`), or cancel it with `remand item cancel {item}`"
             ))
             .fail();
     }
@@ -226,12 +226,12 @@ fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> R
         | State::Merged
         | State::Closed => {
             let what = format!(
-                "{id} is {}, and its head moved to {}",
+                "{id} is {}, but its head has moved to {}",
                 change.state,
                 short_sha(&found.head)
             );
             CommandError::new(what)
-                .hint(format!("`remand why {id}` says what it waits for"))
+                .hint(format!("`remand why {id}` explains what it is waiting for"))
                 .fail()
         }
     }
@@ -244,16 +244,14 @@ fn same_head(change: &Change, open: Option<&Item>, is_judged: bool) -> Result<St
             .decision
             .clone()
             .unwrap_or_else(|| format!("`remand why {id}`"));
-        return CommandError::needs_person(format!(
-            "{id} needs you, and its head has not moved since"
-        ))
-        .hint(decide)
-        .fail();
+        return CommandError::needs_person(format!("{id} needs you, and its head has not changed"))
+            .hint(decide)
+            .fail();
     }
     Ok(Standing::Known(match open.map(|item| item.source) {
-        Some(Source::CodeReview) => "has a review under way already",
-        Some(_) => "has a fix under way already",
-        None if is_judged => "has a verdict for this head already",
-        None => "is under way already",
+        Some(Source::CodeReview) => "already has a review in progress",
+        Some(_) => "already has a fix in progress",
+        None if is_judged => "already has a verdict for this head",
+        None => "is already in progress",
     }))
 }

@@ -20,28 +20,32 @@ use crate::work::Source;
 /// Maximum time between two checks for new events.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Run the daemon: it reads pull requests, has rejected work fixed and reviewed again, until it is stopped
+/// Run the daemon that reviews and fixes changes
 ///
-/// Prints one line on stdout when it is ready. On a terminal it then prints one line for each step, and on stderr only
-/// warnings; -v adds the log. Elsewhere, and with --json, it writes its log on stderr.
+/// Prints one line on stdout when it is ready. On a terminal, it then prints one line per step on stdout and only
+/// warnings on stderr; -v adds the log. Otherwise, and with --json, it logs to stderr.
 ///
-/// SIGTERM or Ctrl-C stops it: agents at work get `dispatch.stop_grace_s` to finish, then they are ended and their items
-/// go back, without a failure being counted. A second signal stops at once. One daemon per blackboard; every other
-/// command is safe beside it.
+/// SIGTERM or Ctrl-C stops it: running agents get `dispatch.stop_grace_s` seconds to finish. Then they are ended and
+/// their items are requeued, without counting a failure. A second signal stops it immediately. There can be one daemon
+/// per blackboard; all other commands can be used while it is running.
 ///
-/// It notices changed settings, evaluators and prompts, and loads what is valid and has been stable for 2 seconds. What
-/// drops a safeguard waits for `remand reload` or SIGHUP. Agents at work are left alone; their gates and their push use
-/// the new settings, and nothing is pushed while a changed file is not in force. If a file is invalid, the log and
-/// `remand status` say where, and the old settings stay in force. Where the blackboard is, the log and
-/// `heartbeat.look_s` only change with a restart. Under systemd it says when it is ready, and that it still works.
+/// It loads changed settings, evaluators and prompts automatically if they are valid and have been stable for 2 seconds.
+/// A change that removes a safeguard needs `remand reload` or SIGHUP. Running agents are not interrupted; their gates and
+/// pushes use the new settings. Nothing is pushed while a changed file is not in force. If a file is invalid, the old
+/// settings stay in force, and the log and `remand status` show the error. The path of the blackboard, the log settings
+/// and `heartbeat.look_s` need a restart. Under systemd, it supports readiness notification and the watchdog.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {}
 
-/// Look once, at pull requests too, run what is due until nothing is left, and end (for cron and scripts)
+/// Do all work that is due, then exit (for cron and scripts)
+///
+/// Reads pull requests once, then runs items until none is due.
 #[derive(Debug, Args)]
 pub(crate) struct TickArgs {}
 
-/// Run what is queued, in the foreground, and end; nothing is read, and nothing new made from rejections
+/// Run the queued items in the foreground, then exit
+///
+/// Does not read pull requests, and does not turn new rejections into fixes.
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {}
 
@@ -68,7 +72,7 @@ pub(crate) fn run(_args: &RunArgs, ctx: &mut CommandContext) -> Result<ExitCode>
             out.line(Line::from(line))
         };
         if let Err(error) = said {
-            tracing::warn!(error = ?error, "nobody reads the ready line");
+            tracing::warn!(error = ?error, "cannot print the ready line");
         }
     };
     let load = || Ok(config::load(&place)?);
@@ -91,7 +95,7 @@ pub(crate) fn run(_args: &RunArgs, ctx: &mut CommandContext) -> Result<ExitCode>
         Err(error) => match error.downcast::<AlreadyRunning>() {
             Ok(running) => CommandError::needs_person(running.to_string())
                 .hint(
-                    "one daemon a blackboard; the other commands work beside it, `remand tick` too",
+                    "there can be one daemon per blackboard; all other commands, including `remand tick`, work while it runs",
                 )
                 .fail(),
             Err(error) => Err(error),
@@ -103,7 +107,7 @@ pub(crate) fn run(_args: &RunArgs, ctx: &mut CommandContext) -> Result<ExitCode>
 async fn narrate(followed: Followed) {
     let mut out = Ui::new(Format::Text);
     if let Err(error) = narrate_to(&mut out, &followed).await {
-        tracing::warn!(error = ?error, "cannot print what happens");
+        tracing::warn!(error = ?error, "cannot print events");
     }
 }
 
@@ -164,7 +168,9 @@ fn stopping(waits: &[String], grace_s: u64) -> String {
         return "stopping".to_owned();
     }
     let waits = list(waits);
-    format!("stopping: waiting up to {grace_s} s for {waits}; Ctrl-C again stops at once")
+    format!(
+        "stopping: waiting up to {grace_s} s for {waits}; press Ctrl-C again to stop immediately"
+    )
 }
 
 /// Lists missing settings or projects without which the daemon would never have anything to do.
@@ -176,7 +182,7 @@ fn missing(settings: &Loaded, ctx: &CommandContext) -> Result<Vec<String>> {
     let mut missing = Vec::new();
     if projects.is_empty() {
         missing.push(
-            "no project is known, so nothing will happen: `remand project add PATH` adds one"
+            "there are no projects, so there is nothing to do: add one with `remand project add PATH`"
                 .to_owned(),
         );
     }
@@ -223,7 +229,7 @@ fn told(ctx: &mut CommandContext, done: daemon::Done) -> Result<ExitCode> {
     let value = serde_json::json!({ "applied": done.applied, "ran": done.ran });
     ctx.show(&value, |ctx, _| {
         let (applied, ran) = (count(done.applied, "proposal"), count(done.ran, "item"));
-        ctx.out.line(format!("{applied} carried out, {ran} run"))?;
+        ctx.out.line(format!("applied {applied}, ran {ran}"))?;
         stop::banner(ctx)
     })
 }

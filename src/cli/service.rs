@@ -29,7 +29,7 @@ pub(crate) use installed::{Elsewhere, FoundUnit, Owner, outside_of_unit, write_r
 pub(crate) use status::checks;
 use status::{look, status};
 
-/// Have systemd or launchd run the daemon
+/// Run the daemon under systemd or launchd
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
     Install(InstallArgs),
@@ -41,79 +41,80 @@ pub(crate) enum ServiceCommand {
 /// Default user of a system unit.
 const RUN_AS: &str = "remand";
 
-/// For whom, and by whom it is kept running
+/// Selects the unit: its scope and its service manager.
 #[derive(Debug, Default, Args)]
 struct Which {
-    /// For yourself, while you are logged in [default]
+    /// Service of your user, running while you are logged in [default]
     #[arg(long, conflicts_with = "system")]
     user: bool,
 
-    /// For the machine, from its start on
+    /// System service, started at boot
     #[arg(long)]
     system: bool,
 
-    /// For systemd [default: everywhere but on macOS]
+    /// Use systemd [default except on macOS]
     #[arg(long, conflicts_with = "launchd")]
     systemd: bool,
 
-    /// For launchd [default: on macOS]
+    /// Use launchd [default on macOS]
     #[arg(long)]
     launchd: bool,
 
-    /// With --system: the user that it runs as [default: that of the installed unit, or `remand`]
+    /// With --system: user to run as [default: that of the installed unit, or `remand`]
     #[arg(long, value_name = "USER", requires = "system")]
     run_as: Option<String>,
 
-    /// With --system: below DIR, which is another machine's file system
+    /// With --system: root directory of another file system to install into
     #[arg(long, value_name = "DIR", requires = "system")]
     root: Option<PathBuf>,
 }
 
-/// Write the unit (systemd) or property list (launchd), enable and start it
+/// Install, enable and start the service
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Do it again after the settings or projects have changed: `remand service status` says when. --config and --db \
-are written into it; what agents and gh need to log in is not, unless you say --with-logins.\n\n\
-Examples:\n  remand service install                 for yourself\n  sudo remand service install --system   for the machine, as the user `remand`"
+    after_help = "Writes a unit (systemd) or a property list (launchd). Run it again after the settings or projects have changed: \
+`remand service status` reports when that is needed. --config and --db are written into the file; credentials of agents and gh \
+are not, unless --with-logins is given.\n\n\
+Examples:\n  remand service install                 for your user\n  sudo remand service install --system   system-wide, as the user `remand`"
 )]
 pub(crate) struct InstallArgs {
     #[command(flatten)]
     which: Which,
 
-    /// Write over a file that remand did not write
+    /// Overwrite a file that was not written by remand
     #[arg(long)]
     force: bool,
 
-    /// Only write the file
+    /// Write the file, but do not enable or start the service
     #[arg(long)]
     no_start: bool,
 
-    /// Write the login variables of agents that are set in this shell to a file that the unit reads (mode 600)
+    /// Save the login variables of agents from this shell in a private file that the unit reads
     #[arg(long)]
     with_logins: bool,
 }
 
-/// Stop and disable it, and remove the file
+/// Stop, disable and remove the service
 ///
-/// The file stays if the daemon can't be stopped.
+/// If the daemon cannot be stopped, the file is kept.
 #[derive(Debug, Args)]
 pub(crate) struct UninstallArgs {
     #[command(flatten)]
     which: Which,
 
-    /// Remove a file that remand did not write, and one whose daemon can't be stopped
+    /// Remove the file even if it was not written by remand or the daemon cannot be stopped
     #[arg(long)]
     force: bool,
 }
 
-/// Say whether it is installed, up to date and running, and what to do
+/// Show whether the service is installed, up to date and running
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     which: Which,
 }
 
-/// Print what would be written
+/// Print the unit or property list that `install` would write
 #[derive(Debug, Args)]
 pub(crate) struct PrintArgs {
     #[command(flatten)]
@@ -132,8 +133,8 @@ pub(crate) fn service(command: &ServiceCommand, ctx: &mut CommandContext) -> Res
 /// Refuses `sudo` without `--system`, which would install the service for root.
 fn refuse_for_root(which: &Which) -> Result<()> {
     if let Some(user) = config::sudo_user().filter(|_| !which.system && !which.user) {
-        return CommandError::usage("with sudo this would install it for root alone")
-            .hint(format!("for the machine: add --system; for {user}: without sudo; really for root: add --user")).fail();
+        return CommandError::usage("with sudo, this would install the service for root")
+            .hint(format!("add --system for a system service, omit sudo to install it for {user}, or add --user to install it for root")).fail();
     }
     Ok(())
 }
@@ -152,7 +153,7 @@ fn install(args: &InstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
         .is_some_and(|before| !service_unit::is_ours(before))
         && !args.force
     {
-        return Err(not_ours(&site.file, "write over it"));
+        return Err(not_ours(&site.file, "overwrite it"));
     }
     let logins = if args.with_logins {
         Some(site.write_logins()?)
@@ -193,8 +194,8 @@ fn install(args: &InstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
         ctx.out.json(&told)?;
     } else {
         let what = match is_new {
-            true => "is written",
-            false => "is there already, as it would be written now",
+            true => "was written",
+            false => "is up to date",
         };
         let line = Line::new().strong(site.file.display());
         ctx.out.line(line.plain(format!(" {what}")))?;
@@ -202,7 +203,7 @@ fn install(args: &InstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
         ctx.field_if("logins", logins.as_ref().map(|file| file.display()))?;
         for command in &left {
             ctx.out
-                .line(Line::new().plain("  left to type: ").command(command))?;
+                .line(Line::new().plain("  run this yourself: ").command(command))?;
         }
         for hint in site.hints(args.with_logins) {
             ctx.out.note(hint)?;
@@ -214,14 +215,14 @@ fn install(args: &InstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
             site.blackboard.display()
         );
         let hint = format!(
-            "the file is written; stop that daemon with `kill {pid}`, then `{}`",
+            "the file was written; stop that daemon with `kill {pid}`, then run `{}`",
             start.join(" ")
         );
         return CommandError::new(what).hint(hint).fail();
     }
     match failed {
-        Some(why) => CommandError::new(format!("it could not be started: {why}"))
-            .hint("the file is written; type what is left once that is mended")
+        Some(why) => CommandError::new(format!("cannot start the service: {why}"))
+            .hint("the file was written; fix the error, then run the remaining commands")
             .fail(),
         None => Ok(ExitCode::Done),
     }
@@ -234,11 +235,11 @@ fn print_what_holds(site: &InstallTarget, ctx: &mut CommandContext) -> Result<()
     let settings = settings.map(|file| file.display().to_string());
     ctx.field(
         "settings",
-        settings.as_deref().unwrap_or("none, the defaults hold"),
+        settings.as_deref().unwrap_or("none: using the defaults"),
     )?;
     ctx.field("blackboard", site.blackboard.display())?;
     let projects = match &site.projects {
-        None => "not known: the blackboard can't be read here".to_owned(),
+        None => "unknown: the blackboard cannot be read here".to_owned(),
         Some(none) if none.is_empty() => format!("none yet: `{}`", site.remand("project add PATH")),
         Some(some) => list(some.iter().map(|project| &project.project_id)),
     };
@@ -251,7 +252,7 @@ fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode>
     let Some(before) = before else {
         let told = look(&site, &Manager::of(&site), Vec::new())?;
         return ctx.show(&told, |ctx, _| {
-            let line = format!("nothing to do: there is no {}", site.file.display());
+            let line = format!("nothing to do: {} does not exist", site.file.display());
             Ok(ctx.out.line(line)?)
         });
     };
@@ -264,9 +265,9 @@ fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode>
         match manager.run(&step) {
             StepResult::Well => {}
             StepResult::Badly(why) if !args.force => {
-                return CommandError::new(format!("it could not be stopped, and {} is kept: {why}", site.file.display()))
+                return CommandError::new(format!("cannot stop the service, so {} was kept: {why}", site.file.display()))
                     .hint(format!(
-                        "once that is mended, `remand service uninstall{}` again; --force removes the file all the same",
+                        "fix the error and run `remand service uninstall{}` again, or use --force to remove the file anyway",
                         site.flags()
                     )).fail();
             }
@@ -294,19 +295,19 @@ fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode>
         return Ok(ExitCode::Done);
     }
     ctx.out.line(format!(
-        "{} is removed; blackboard, settings and worktrees stay as they are",
+        "{} was removed; the blackboard, the settings and the worktrees were kept",
         site.file.display()
     ))?;
     for (step, why) in left {
         ctx.out.note(
             Line::new()
-                .plain(format!("{why}; left to type: "))
+                .plain(format!("{why}; run this yourself: "))
                 .command(step.join(" ")),
         )?;
     }
     if let Some(pid) = daemon::holder(&site.blackboard) {
         ctx.out.note(format!(
-            "a daemon still runs on {}, with pid {pid}",
+            "a daemon is still running on {}, with pid {pid}",
             site.blackboard.display()
         ))?;
     }
@@ -314,7 +315,10 @@ fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode>
 }
 
 fn not_there(step: &[String]) -> String {
-    format!("{} is not there", step.first().map_or("", String::as_str))
+    format!(
+        "{} is not installed",
+        step.first().map_or("", String::as_str)
+    )
 }
 
 fn print(args: &PrintArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
@@ -336,7 +340,7 @@ fn print(args: &PrintArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
 
 fn not_ours(file: &Path, what: &str) -> anyhow::Error {
     CommandError::new(format!("{} was not written by remand", file.display()))
-        .hint(format!("--force has remand {what}"))
+        .hint(format!("use --force to {what}"))
         .into()
 }
 

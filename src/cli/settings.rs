@@ -12,7 +12,7 @@ use crate::config::{self, Loaded};
 use crate::daemon::InForce;
 use crate::prompt::Prompts;
 
-/// The settings: what holds, and where it comes from
+/// Show and check the settings
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     Show(ShowArgs),
@@ -21,23 +21,23 @@ pub(crate) enum ConfigCommand {
     Defaults(DefaultsArgs),
 }
 
-/// Show every setting that holds, and where it comes from
+/// Show all settings in force and the origin of each
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// Only those whose name begins with KEY, such as `loop`
+    /// Only settings whose name starts with KEY, such as `loop`
     #[arg(value_name = "KEY")]
     key: Option<String>,
 }
 
-/// Check the settings, the evaluators and the prompts, without using them
+/// Check the settings, the evaluators and the prompts
 #[derive(Debug, Args)]
 pub(crate) struct NoArgs {}
 
-/// Show where the config file is, or would be
+/// Print the path of the config file
 #[derive(Debug, Args)]
 pub(crate) struct PathArgs {}
 
-/// Print every setting with its default and what it means, as a config file
+/// Print all settings with their defaults and descriptions, as a config file
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  remand config defaults > ~/.config/remand/config.toml")]
 pub(crate) struct DefaultsArgs {}
@@ -108,8 +108,8 @@ fn show(args: &ShowArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
         })
         .collect();
     if let (Some(key), true) = (&args.key, shown.is_empty()) {
-        return CommandError::not_found(format!("there is no setting `{key}`"))
-            .hint("`remand config show` lists them all")
+        return CommandError::not_found(format!("no such setting: `{key}`"))
+            .hint("`remand config show` lists all settings")
             .fail();
     }
     ctx.show(&shown, |ctx, shown| print(ctx, shown, &in_force))
@@ -192,7 +192,7 @@ fn check(ctx: &mut CommandContext) -> Result<ExitCode> {
         }
         let config = checked.config.as_deref();
         ctx.out
-            .ok(config.unwrap_or("there is no config file: the defaults hold"))?;
+            .ok(config.unwrap_or("no config file: using the defaults"))?;
         tell_in_force(ctx, &in_force)
     })
 }
@@ -227,9 +227,9 @@ fn path(ctx: &mut CommandContext) -> Result<ExitCode> {
         ctx.out.line(value.config.as_deref().unwrap_or_default())?;
         let note = match (exists, loaded.is_ok()) {
             (true, true) => return Ok(()),
-            (true, false) => "it cannot be used; `remand config check` says why",
-            (false, true) => "it is not there, and the defaults hold; `remand init` writes one",
-            (false, false) => "it is not there; `remand init` writes one",
+            (true, false) => "it is invalid; `remand config check` shows the error",
+            (false, true) => "it does not exist, so the defaults apply; `remand init` creates it",
+            (false, false) => "it does not exist; `remand init` creates it",
         };
         Ok(ctx.out.note(format!("note: {note}"))?)
     })

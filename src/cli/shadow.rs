@@ -12,22 +12,22 @@ use crate::cli::view::print_change::told;
 use crate::config::Loaded;
 use crate::daemon::UnreadShadow;
 
-/// Only show what would be done for a change, or do it for real again
+/// Turn shadow mode on or off for a change
 ///
-/// In shadow nothing is fixed, pushed or posted. `review` has the change reviewed, read-only, and stores what the reviewer
-/// says; `dry` runs no agent and shows what would have run. An agent at work may finish. `off` lets what waits run, and
-/// reviews the head anew.
+/// In shadow mode nothing is fixed, pushed or posted. With `review`, agents review the change read-only and the result is
+/// stored; with `dry`, no agent runs and remand records what would have run. A running agent may finish. `off` runs the
+/// waiting work and reviews the head again.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "`shadow = \"review\"` or \"dry\" in the settings, for all projects or under [projects.NAME], does it for every change \
-that has no word of its own. `remand stats --shadow` sums up what would have been done.\n\n\
+    after_help = "The setting `shadow = \"review\"` or \"dry\", for all projects or under [projects.NAME], applies to every change \
+for which this command was not used. `remand stats --shadow` prints a summary of what would have been done.\n\n\
 Examples:\n  remand shadow c3 review\n  remand shadow ada/engine#42 off"
 )]
 pub(crate) struct ShadowArgs {
     #[command(flatten)]
     named: Named,
 
-    /// Whether it is in shadow, and in which
+    /// Shadow mode of the change
     #[arg(value_name = "review|dry|off", value_enum)]
     word: Word,
 }
@@ -53,12 +53,12 @@ pub(crate) fn shadow(args: &ShadowArgs, ctx: &mut CommandContext) -> Result<Exit
         bb::set_shadow(conn, &id, mode, &step.actor, step.now)
     })?;
     let what = match (was, mode) {
-        (Some(was), Some(mode)) if was == mode => "is in shadow already",
-        (_, Some(ShadowMode::Dry)) => "is in shadow: nothing is run, pushed or posted for it",
+        (Some(was), Some(mode)) if was == mode => "is already in shadow",
+        (_, Some(ShadowMode::Dry)) => "is in shadow: nothing is run, pushed or posted",
         (_, Some(ShadowMode::Review)) => {
-            "is in shadow: it is reviewed, and nothing is fixed, pushed or posted for it"
+            "is in shadow: it is reviewed, but nothing is fixed, pushed or posted"
         }
-        (Some(_), None) => "is out of shadow: what waits may run",
+        (Some(_), None) => "is no longer in shadow: waiting work will run",
         (None, None) => "is not in shadow",
     };
     told(ctx, &id, what)

@@ -24,15 +24,16 @@ use crate::pull_request::Feedback;
 use crate::text::{dollars, place, prefixed, short_sha};
 use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
 
-/// Show anything that has an id, in full
+/// Show all details of anything that has an id
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding, g1 feedback; a number is a PR\n\
-of the project you are in, or an event. A change is also found by its branch, worktree or PR (owner/repo#42), a project by its name.\n\n\
-Examples:\n  remand show v2      what the reviewer wrote\n  remand show 118     an event with its metadata"
+    after_help = "Ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding, g1 feedback. A number is an event, \
+or a PR of the current project. A change can also be given by its branch, worktree path or PR (owner/repo#42), and a \
+project by its name.\n\n\
+Examples:\n  remand show v2      the text of a review\n  remand show 118     an event with its metadata"
 )]
 pub(crate) struct ShowArgs {
-    /// The id
+    /// Id, branch, worktree path, PR or project name
     #[arg(value_name = "ID")]
     id: String,
 }
@@ -127,8 +128,8 @@ fn not_there(text: &str, near: &[String]) -> CommandError {
     if text.chars().skip(1).any(|c| !c.is_ascii_digit()) {
         return no_such(text, near);
     }
-    CommandError::not_found(format!("there is no {kind} `{text}`"))
-        .hint("ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding, g1 feedback; a number is an event, or a PR of the project you are in; `remand list --all` shows the changes")
+    CommandError::not_found(format!("no such {kind}: `{text}`"))
+        .hint("ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding, g1 feedback; a number is an event, or a PR of the current project; `remand list --all` lists the changes")
 }
 
 pub(crate) fn show(args: &ShowArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
@@ -198,7 +199,7 @@ fn print_item(ctx: &mut CommandContext, detail: &ItemDetail) -> Result<()> {
     ctx.field("status", item.status)?;
     ctx.field("priority", item.priority)?;
     ctx.field_if("change", item.change_id.as_ref())?;
-    ctx.field("made", moment(item.created_at, ctx.now))?;
+    ctx.field("created", moment(item.created_at, ctx.now))?;
     ctx.field_if("claimed by", item.claimed_by.as_ref())?;
     ctx.field_if("lease", item.lease_expires_at)?;
     ctx.field_if("not before", item.not_before)?;
@@ -217,7 +218,7 @@ fn print_item(ctx: &mut CommandContext, detail: &ItemDetail) -> Result<()> {
         }
     }
     for run in &detail.runs {
-        let ended = run.ended.map_or("still runs", |ended| ended.as_str());
+        let ended = run.ended.map_or("running", |ended| ended.as_str());
         let status = prefixed(", status ", run.exit_status);
         let text = format!("{} by {}: {ended}{status}", run.run_id, run.agent);
         ctx.field("run", text)?;
@@ -249,7 +250,10 @@ fn print_run(ctx: &mut CommandContext, run: &Run) -> Result<()> {
     ctx.field("before", short_sha(&run.head_before))?;
     ctx.field_if("after", run.head_after.as_deref().map(short_sha))?;
     if run.discarded {
-        ctx.field("discarded", "its work is on a wip ref, not on the branch")?;
+        ctx.field(
+            "discarded",
+            "its work was saved on a wip ref, not on the branch",
+        )?;
     }
     ctx.field_if("gates", run.gates)?;
     ctx.field_if("tokens", run.tokens)?;
@@ -263,7 +267,10 @@ fn print_review(ctx: &mut CommandContext, of: &Of<'_, PastReview>) -> Result<()>
     let title = format!("of {change_id}, {}", review.verdict);
     heading(ctx, &review.review_id, title)?;
     ctx.field_if("summary", review.summary.as_ref())?;
-    ctx.field("read as", format!("{}: {}", review.dialect, review.reason))?;
+    ctx.field(
+        "parsed as",
+        format!("{}: {}", review.dialect, review.reason),
+    )?;
     let (head, base) = (short_sha(&review.head), short_sha(&review.base));
     ctx.field("commit", format!("{head} against {base}"))?;
     ctx.field("item", &review.item_id)?;
@@ -320,7 +327,7 @@ fn print_feedback(ctx: &mut CommandContext, feedback: &Feedback) -> Result<()> {
         let reason = prefixed(": ", feedback.outcome_reason.as_deref());
         ctx.field("outcome", format!("{outcome}{reason}"))?;
     } else {
-        ctx.field("outcome", "not judged yet")?;
+        ctx.field("outcome", "not evaluated yet")?;
     }
     ctx.field_if("event", feedback.event_id)?;
     ctx.field("read", moment(feedback.taken_in, ctx.now))?;
@@ -345,17 +352,17 @@ fn print_project(ctx: &mut CommandContext, project: &Project) -> Result<()> {
     ctx.field("branch", &project.default_branch)?;
     ctx.field_if("repo", project.repo.as_ref())?;
     let url = project.remote_url.as_deref();
-    ctx.field("pushes to", url.unwrap_or("nowhere: no URL is pinned"))
+    ctx.field("pushes to", url.unwrap_or("nowhere: no push URL is set"))
 }
 
 fn print_unwatched(ctx: &mut CommandContext, unwatched: &UnwatchedPr) -> Result<()> {
     let title = unwatched.pull.as_ref().map(|pull| pull.title.as_str());
-    let title = title.unwrap_or("a PR that was never seen");
+    let title = title.unwrap_or("a PR that remand has not seen");
     heading(ctx, &unwatched.pr, title)?;
     print_answer(ctx, &unwatched.explain(ctx.around()?))?;
     if let Some(pull) = &unwatched.pull {
         let state = pull.state.as_str();
-        ctx.field("state", if pull.draft { "open, a draft" } else { state })?;
+        ctx.field("state", if pull.draft { "open, draft" } else { state })?;
         ctx.field("author", pull.author.as_deref().unwrap_or("ghost"))?;
         ctx.field("branch", format!("{} → {}", pull.head_ref, pull.base_ref))?;
         ctx.field("labels", pull.labels.join(", "))?;

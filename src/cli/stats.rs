@@ -1,4 +1,4 @@
-//! `remand stats`: totals of what agents spent, and of what shadow mode did not do.
+//! `remand stats`: totals of what agents spent, and of what shadow mode withheld.
 
 use anyhow::Result;
 use clap::Args;
@@ -19,14 +19,14 @@ use crate::text::prefixed;
 const DAYS: usize = 14;
 const CHANGES: usize = 20;
 
-/// Sum up what agents spent, by project, agent, day and change
+/// Show cost, tokens and time by project, agent, day and change
 ///
-/// Money and tokens are what the agents reported. Runs of agents that report no cost are counted apart: only time and
-/// fixes bound those.
+/// Cost and tokens are as reported by the agents. Runs of agents that do not report their cost are counted separately:
+/// only the limits on time and fixes apply to them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  remand stats\n  remand stats --json\n  remand stats --shadow")]
 pub(crate) struct StatsArgs {
-    /// Only of the changes in shadow: what was not done, and would have cost
+    /// Only changes in shadow: what was withheld, with an estimate of its cost
     #[arg(long)]
     shadow: bool,
 }
@@ -63,7 +63,7 @@ pub(crate) fn stats(args: &StatsArgs, ctx: &mut CommandContext) -> Result<ExitCo
     if projects.is_empty() {
         if args.shadow {
             ctx.out
-                .note("nothing is in shadow, and nothing was (`remand shadow CHANGE on`)")?;
+                .note("no change is or was in shadow (`remand shadow CHANGE review`)")?;
         }
         return Ok(ExitCode::Done);
     }
@@ -155,7 +155,7 @@ fn print_spend(ctx: &mut CommandContext, sums: &SpendSums) -> Result<()> {
     }
     if sums.all.without_cost > 0 {
         ctx.out.note(format!(
-            "the money of {} of {} runs was not reported by their agents",
+            "{} of {} runs did not report their cost",
             sums.all.without_cost, sums.all.runs
         ))?;
     }
@@ -208,20 +208,20 @@ fn print_shadow(
     ctx.out.table(&table)?;
     let without = match all.not_estimated {
         0 => String::new(),
-        n => format!("; of {n} not all could be"),
+        n => format!("; there is no complete estimate for {n}"),
     };
     ctx.out.note(format!(
-        "from NOT REVIEWED on nothing was done; the tokens, money and time of that are estimated{without}"
+        "the columns from NOT REVIEWED on show what was not done; tokens, money and time are estimates{without}"
     ))?;
     if all.reviewed > 0 {
         let passed = all.reviewed - all.rejected;
         let (were, they) = if all.reviewed == 1 {
-            ("review was", "it")
+            ("review", "it")
         } else {
-            ("reviews were", "they")
+            ("reviews", "they")
         };
         ctx.out.note(format!(
-            "{} {were} made in shadow: {passed} passed, {} did not; `remand stats` has what {they} cost",
+            "{} {were} in shadow: {passed} passed, {} rejected; `remand stats` shows what {they} cost",
             all.reviewed, all.rejected
         ))?;
     }

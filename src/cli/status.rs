@@ -27,18 +27,18 @@ use crate::pull_request::{Feedback, PullRow, Trust};
 use crate::text::{dollars, joined, list, place, prefixed, short_sha};
 use crate::work::{ItemId, Run, RunId, Status};
 
-/// Show how one change stands, or how many there are of each kind
+/// Show one change in detail, or an overview of all
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With --watch a terminal shows it on its alternate screen until you type q or Ctrl-C; in a pipe a new \
-block comes only when something has changed, and with --json each is one line.\n\nExamples:\n  remand status\n  remand status c1 --watch"
+    after_help = "With --watch, a terminal shows it on the alternate screen until you press q or Ctrl-C. In a pipe, a new \
+block is printed whenever something changes, with --json as one line.\n\nExamples:\n  remand status\n  remand status c1 --watch"
 )]
 pub(crate) struct StatusArgs {
-    /// The change: its id (c1), its branch, the path of its worktree, or its PR (owner/repo#42)
+    /// Change: id (c1), branch, worktree path, or PR (owner/repo#42, URL, or 42)
     #[arg(value_name = "CHANGE")]
     change: Option<String>,
 
-    /// Show it again whenever something changes, until you stop it
+    /// Update the output whenever something changes
     #[arg(short, long)]
     watch: bool,
 }
@@ -83,7 +83,7 @@ pub(crate) fn moved(ctx: &CommandContext, change: &Change) -> Result<Option<Stri
     Ok(moved.map(|head| {
         let (branch, head) = (&change.branch, short_sha(&head));
         format!(
-            "{branch} is at {head} now, which is not reviewed: {}",
+            "{branch} is now at {head}, which has not been reviewed: {}",
             change.submit_advice()
         )
     }))
@@ -150,7 +150,7 @@ fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
         ctx.field("finding", finding_line(open))?;
     }
     for said in &detail.feedback {
-        ctx.field("said", said_line(said))?;
+        ctx.field("feedback", said_line(said))?;
     }
     Ok(())
 }
@@ -166,8 +166,8 @@ fn read(pull: &PullRow, now: Time) -> String {
         .read_at
         .map_or_else(|| "not yet".to_owned(), |read| ago(read, now));
     let next = pull.next_read.map_or_else(
-        || "no more".to_owned(),
-        |next| format!("again {}", ahead(next, now)),
+        || "not read again".to_owned(),
+        |next| format!("next {}", ahead(next, now)),
     );
     let trouble = prefixed("; ", pull.trouble.as_ref());
     format!("{last}, {next}{trouble}")
@@ -182,7 +182,7 @@ fn said_line(said: &Feedback) -> String {
         (trust, _) => trust.to_string(),
     };
     let outcome = match (said.outcome, &said.outcome_reason) {
-        (None, _) => "; not judged yet".to_owned(),
+        (None, _) => "; not evaluated yet".to_owned(),
         // Already stated by the trust.
         (Some(FeedbackOutcome::Ours | FeedbackOutcome::NotTrusted), _) => String::new(),
         (Some(_), Some(reason)) => format!("; {reason}"),
@@ -219,7 +219,7 @@ fn without_cost(budget: &Budget, agents: &[WithoutCost]) -> String {
         (without, all) => format!("{without} of {all} runs of {}", one.agent),
     };
     let named = joined(agents.iter().map(runs), " and ");
-    format!(" ({named} reported no cost: time and fixes bound those)")
+    format!(" ({named} reported no cost: only the limits on time and fixes apply)")
 }
 
 /// Formats the used part of the limits of a change.
@@ -228,7 +228,7 @@ pub(crate) fn spent(budget: &Budget) -> String {
     let (used, most) = (time(budget.run_ms), time(budget.max_run_ms));
     let mut parts = vec![
         format!("{} of {} fixes", budget.total_fixes, budget.max_total_fixes),
-        format!("{used} of {most} agents' time"),
+        format!("{used} of {most} run time"),
     ];
     if budget.tokens > 0 || budget.max_tokens.is_some() {
         let of = prefixed(" of ", budget.max_tokens);
@@ -365,11 +365,11 @@ fn print_all(ctx: &mut CommandContext, overall: &Overall) -> Result<()> {
         let (allowed, resets_at) = (rate.allowed, rate.resets_at);
         let left = if resets_at > ctx.now {
             format!(
-                "{} of {allowed} calls left until {resets_at}",
+                "{} of {allowed} API calls left until {resets_at}",
                 rate.remaining
             )
         } else {
-            format!("{allowed} calls an hour, none counted since {resets_at}")
+            format!("{allowed} API calls per hour, none since {resets_at}")
         };
         ctx.field("GitHub", left)?;
     }

@@ -20,48 +20,48 @@ use crate::text::list;
 /// Interval between two checks for work in progress.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Stop all work at a safe point, of everything or of one project, until `start`
+/// Stop all work, or that of one project, until `remand start`
 ///
-/// Nothing is started, pushed or posted from then on, by no `run`, `tick` or `work`, also after a restart; pull requests
-/// are still read. An agent that is at work may finish its run: what it did is kept in its worktree, and goes on to the
-/// gates, the push and the next review after `start`. Waits until nothing runs any more.
+/// From then on, nothing is started, pushed or posted by `run`, `tick` or `work`, even after a restart; pull requests are
+/// still read. A running agent may finish: its work stays in the worktree and continues with the gates, the push and the
+/// next review after `start`. The command waits until nothing is running.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With --now agents, gates and set-ups at work are ended at once. What an agent had done by then is kept on \
-refs/remand/wip/RUN, its worktree is put back, no attempt is counted, and it runs again after `start`.\n\n\
-Ctrl-C only ends the waiting; the stop stays. To stop the daemon itself, send it SIGTERM.\n\n\
-Examples:\n  remand stop --reason 'deploying'       everything\n  remand stop website --now              one project, at once"
+    after_help = "With --now, running agents, gates and set-ups are ended immediately. The unfinished work of an agent is saved \
+on refs/remand/wip/RUN, its worktree is reset, no attempt is counted, and it runs again after `start`.\n\n\
+Ctrl-C ends only the waiting; the stop remains in force. To stop the daemon itself, send it SIGTERM.\n\n\
+Examples:\n  remand stop --reason 'deploying'       everything\n  remand stop website --now              one project, immediately"
 )]
 pub(crate) struct StopArgs {
-    /// The project [default: everything]
+    /// Project [default: everything]
     #[arg(value_name = "PROJECT")]
     project: Option<String>,
 
-    /// End the agents that are at work, instead of letting each finish its run
+    /// End running agents instead of letting them finish
     #[arg(long)]
     now: bool,
 
-    /// Why, for those who wonder
+    /// Reason, recorded in the event log
     #[arg(long, value_name = "TEXT", visible_alias = "why")]
     reason: Option<String>,
 
-    /// Do not wait until nothing runs any more
+    /// Do not wait until nothing is running
     #[arg(long)]
     no_wait: bool,
 }
 
-/// Go on after `stop`, with everything or with one project
+/// Start work again after `remand stop`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "`start` alone ends the stop of everything: a project that was stopped by name stays stopped, unless --all is \
-given. A stop of everything also holds for a project that was started by name."
+    after_help = "Without PROJECT, this ends the stop of everything. Projects that were stopped by name stay stopped, unless \
+--all is given. A stop of everything also applies to projects that were started by name."
 )]
 pub(crate) struct StartArgs {
-    /// The project [default: everything]
+    /// Project [default: everything]
     #[arg(value_name = "PROJECT")]
     project: Option<String>,
 
-    /// End every stop, those of single projects too
+    /// End all stops, including those of single projects
     #[arg(long, conflicts_with = "project")]
     all: bool,
 }
@@ -98,8 +98,8 @@ pub(crate) fn stop(args: &StopArgs, ctx: &mut CommandContext) -> Result<ExitCode
         return told(ctx, changed, &under_way);
     }
     ctx.out.line(match under_way.as_slice() {
-        [] => "nothing runs any more".to_owned(),
-        [..] => format!("still under way: {}", named(&under_way)),
+        [] => "nothing is running".to_owned(),
+        [..] => format!("still running: {}", named(&under_way)),
     })?;
     Ok(ExitCode::Done)
 }
@@ -124,8 +124,8 @@ pub(crate) fn start(args: &StartArgs, ctx: &mut CommandContext) -> Result<ExitCo
         .filter(|stop| project.is_none() || stop.project_id.is_none())
         .collect();
     let said = match (changed, left.is_empty()) {
-        (true, true) => format!("{what} goes on"),
-        (true, false) => "that stop is over".to_owned(),
+        (true, true) => format!("{what} can run again"),
+        (true, false) => "this stop has ended".to_owned(),
         (false, true) => format!("nothing to do: {what} is not stopped"),
         (false, false) => "nothing to do".to_owned(),
     };
@@ -181,10 +181,10 @@ fn known(ctx: &CommandContext, name: Option<&str>) -> Result<Option<ProjectId>> 
         return Ok(Some(found.clone()));
     }
     let hint = match known.as_slice() {
-        [] => "no project is known yet: `remand project add PATH`".to_owned(),
-        [..] => format!("the known ones: {}", list(&known)),
+        [] => "there are no projects yet: `remand project add PATH`".to_owned(),
+        [..] => format!("projects: {}", list(&known)),
     };
-    CommandError::not_found(format!("there is no project `{name}`"))
+    CommandError::not_found(format!("no such project: `{name}`"))
         .hint(hint)
         .fail()
 }

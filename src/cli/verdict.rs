@@ -16,10 +16,10 @@ use crate::finding::Verdict;
 use crate::proposal::{Decision, Escalation, decision};
 use crate::state::Trigger;
 
-/// Give the verdict of a review yourself, where the reviewer's was unclear or you know better
+/// Set the verdict of a review, overriding the reviewer
 #[derive(Debug, Args)]
 #[command(
-    after_help = "CHANGES_REQUESTED sends the last review's text (or yours) to a fix, within the round under way.\n\n\
+    after_help = "CHANGES_REQUESTED starts a fix for the last review and your text, within the current round.\n\n\
 Examples:\n  remand verdict c2 APPROVED\n  remand verdict c2 CHANGES_REQUESTED --text 'the second finding is right'"
 )]
 pub(crate) struct VerdictArgs {
@@ -29,7 +29,7 @@ pub(crate) struct VerdictArgs {
     #[arg(value_name = "VERDICT", value_enum, ignore_case = true)]
     verdict: Said,
 
-    /// What the fix is to do, besides what the last review says (`-`: from stdin)
+    /// Instructions for the fix in addition to the last review; `-` reads them from stdin
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
 }
@@ -37,11 +37,11 @@ pub(crate) struct VerdictArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "SCREAMING_SNAKE_CASE")]
 enum Said {
-    /// It can go on as it is
+    /// The change is accepted
     Approved,
-    /// It has to be fixed
+    /// The change must be fixed
     ChangesRequested,
-    /// People have to talk first: the change waits for you
+    /// People must discuss it first: the change is escalated
     NeedsDiscussion,
 }
 
@@ -50,11 +50,7 @@ pub(crate) fn verdict(args: &VerdictArgs, ctx: &mut CommandContext) -> Result<Ex
     let change = ctx.change(&args.named.change)?;
     let id = change.change_id.clone();
     if change.state.is_over() {
-        return CommandError::new(format!(
-            "{id} is {}: nothing more is done for it",
-            change.state
-        ))
-        .fail();
+        return CommandError::new(format!("{id} is already {}", change.state)).fail();
     }
     match args.verdict {
         Said::Approved => {
@@ -70,17 +66,17 @@ pub(crate) fn verdict(args: &VerdictArgs, ctx: &mut CommandContext) -> Result<Ex
             ctx.write_and_judge("verdict", |conn, step| {
                 request_changes(conn, &change, &asked, step)
             })?;
-            told(ctx, &id, "has to be changed")
+            told(ctx, &id, "will be fixed")
         }
         Said::NeedsDiscussion => {
             if change.state == State::Escalated {
-                return told(ctx, &id, "waits for you already");
+                return told(ctx, &id, "is already waiting for you");
             }
             let reason = text.as_deref().map(summary);
             ctx.write("verdict", |conn, step| {
                 discuss(conn, &change, reason.as_deref(), step)
             })?;
-            told(ctx, &id, "waits for you")
+            told(ctx, &id, "is waiting for you")
         }
     }
 }
@@ -104,9 +100,9 @@ fn asked(ctx: &CommandContext, change: &Change, text: Option<&str>) -> Result<Ve
     let said = unanswered.with(text);
     let body: Vec<String> = said.iter().cloned().chain(review).collect();
     if body.is_empty() {
-        let what = format!("{} has no review that asks for anything", change.change_id);
+        let what = format!("{} has no review that requests changes", change.change_id);
         return CommandError::new(what)
-            .hint("say what is to be changed with --text")
+            .hint("describe the changes with --text")
             .fail();
     }
     Ok(VerdictRequest {

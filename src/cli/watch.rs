@@ -17,34 +17,35 @@ use crate::explain::pr_name;
 use crate::intake::Ask;
 use crate::{config, daemon, wake};
 
-/// Take over a pull request: have it reviewed, and fixed when somebody who may write to it wants changes
+/// Take over a pull request: review and fix it until it passes
 #[derive(Debug, Args)]
 #[command(
-    after_help = "It is read from GitHub with `gh`, once a minute unless the evaluator `pr_feedback` says otherwise. A \
-worktree that is on its branch is worked in, but never the main checkout; else remand makes one, with a detached HEAD. Fixes are pushed to that branch, reviews and answers are \
-posted on the PR. Those that are merged, closed or come from a fork are refused.\n\n\
-With [projects.NAME.discover] in the settings, pull requests are found and taken over by themselves.\n\n\
+    after_help = "The pull request is read with `gh` once a minute, unless the evaluator `pr_feedback` sets another schedule. \
+People with write permission can request changes. If a worktree is on its branch, remand works there, but never in the main \
+checkout; otherwise it creates one with a detached HEAD. Fixes are pushed to the branch; reviews and replies are posted on \
+the PR. Pull requests that are merged, closed or from a fork are refused.\n\n\
+With [projects.NAME.discover] in the settings, pull requests are taken over automatically.\n\n\
 Examples:\n  remand watch ada/engine#42\n  remand watch https://github.com/ada/engine/pull/42\n  \
-remand watch 42 --max-cycles 3      of the project that you are in"
+remand watch 42 --max-cycles 3      a PR of the current project"
 )]
 pub(crate) struct WatchArgs {
-    /// The pull request: owner/repo#42, its URL, or 42 in a project's checkout
+    /// Pull request: owner/repo#42, its URL, or 42 in a checkout of the project
     #[arg(value_name = "PR")]
     pull: String,
 
-    /// The worktree to work in, which is on its branch [default: the one that is, or one of remand's own]
+    /// Worktree to work in, on the PR's branch [default: an existing one, or a new one]
     #[arg(long, value_name = "PATH")]
     worktree: Option<PathBuf>,
 
-    /// How many fixes it may have before a person is asked, 0 to 100 [default: as configured]
+    /// Maximum number of fixes per round, 0 to 100 [default: as configured]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=100))]
     max_cycles: Option<i64>,
 
-    /// What to call the change [default: the PR's title]
+    /// Title of the change [default: that of the PR]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
-    /// Only show what would be done, until `remand shadow CHANGE off`
+    /// Start in shadow mode: show what would be done, until `remand shadow CHANGE off`
     #[arg(long)]
     shadow: bool,
 }
@@ -52,9 +53,9 @@ pub(crate) struct WatchArgs {
 pub(crate) fn watch(args: &WatchArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     refuse_agents()?;
     let Some(name) = PrRef::parse(&args.pull).or_else(|| PrRef::bare(&args.pull)) else {
-        let what = format!("`{}` is not the name of a pull request", args.pull);
+        let what = format!("`{}` is not a pull request", args.pull);
         let hint =
-            "as owner/repo#42, as its URL at https://github.com, or as 42 in a project's checkout";
+            "use owner/repo#42, a URL on https://github.com, or 42 in a checkout of the project";
         return CommandError::usage(what).hint(hint).fail();
     };
     if args
@@ -97,18 +98,18 @@ pub(crate) fn watch(args: &WatchArgs, ctx: &mut CommandContext) -> Result<ExitCo
     if !unused.is_empty() {
         let id = &adopted.change.change_id;
         let what = format!(
-            "{name} is {id}, which is watched already: {} can't be changed by this",
+            "{name} is already watched as {id}: cannot change {} with this command",
             unused.join(", ")
         );
         return CommandError::new(what)
             .hint(format!(
-                "`remand budget {id} --fixes +N` gives it more fixes, `remand shadow {id} on` puts it in shadow; `remand show {id}` shows it"
+                "`remand budget {id} --fixes +N` allows more fixes, `remand shadow {id} review` turns on shadow mode"
             )).fail();
     }
     let what = if adopted.is_new {
-        "watched from now on"
+        "now watched"
     } else {
-        "watched already"
+        "already watched"
     };
     told(
         ctx,

@@ -21,15 +21,15 @@ use crate::human_time::ago;
 /// Maximum number of events that are shown.
 const EVENTS: usize = 12;
 
-/// Say what something waits for, or why it stopped, since when, and what to type
+/// Explain what a change is waiting for and what you can do
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  remand why c3       a change: what is it waiting for?\n  \
-remand why w7       an item: why does it not run?\n  remand why 118      an event: what came of it?\n  \
-remand why ada/engine#7       a PR: why is it not taken over?"
+    after_help = "Examples:\n  remand why c3               what a change is waiting for\n  \
+remand why w7               why an item does not run\n  remand why 118              what an event led to\n  \
+remand why ada/engine#7     why a PR is not taken over"
 )]
 pub(crate) struct WhyArgs {
-    /// The id: of a change (or its branch, worktree or PR), a PR (owner/repo#7), an item, a run, a review, a rejection, a finding, an event
+    /// Change (id, branch, worktree path or PR), or the id of an item, run, review, rejection, finding or event
     #[arg(value_name = "ID")]
     id: String,
 }
@@ -97,7 +97,7 @@ fn print(ctx: &mut CommandContext, thing: &Thing, report: &WhyReport) -> Result<
         notice(ctx, &unread)?;
     }
     if let Some(bound) = &report.fix_bound {
-        let text = format!("fixes per round: at most {} ({})", bound.most, bound.from);
+        let text = format!("maximum fixes per round: {} ({})", bound.most, bound.from);
         let head = Line::new().plain("  ");
         ctx.out.hanging(head, 2, TextStyle::Faint, &text)?;
     }

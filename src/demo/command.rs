@@ -21,7 +21,7 @@ pub(super) async fn run(
     extra_env: &[(&str, &str)],
     stdin: Option<Vec<u8>>,
 ) -> anyhow::Result<String> {
-    let (program, args) = argv.split_first().context("an empty command")?;
+    let (program, args) = argv.split_first().context("empty command")?;
     let mut env: BTreeMap<OsString, OsString> = config::agent_environment(&[])
         .into_iter()
         .map(|(name, value)| (name.into(), value.into()))

@@ -50,6 +50,6 @@ impl GithubUsers {
         argv.extend(["as", login, "api"].iter().chain(args).map(Into::into));
         let folder = self.file.parent().unwrap_or_else(|| Path::new("/"));
         let output = command::run(&argv, folder, &[], body).await?;
-        serde_json::from_str(&output).context("the stand-in for GitHub did not print JSON")
+        serde_json::from_str(&output).context("the fake GitHub did not print JSON")
     }
 }

@@ -2,7 +2,7 @@
 status=0
 check() {
     if [ "$(is_leap "$1")" != "$2" ]; then
-        echo "is_leap $1 says $(is_leap "$1"), but $2 is right"
+        echo "is_leap $1 returns $(is_leap "$1"), expected $2"
         status=1
     fi
 }

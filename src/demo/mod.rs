@@ -57,7 +57,7 @@ pub(crate) const PARTS: [Part; 3] = [
     Part {
         number: 1,
         branch: "leap-years",
-        title: "Tell leap years",
+        title: "Detect leap years",
         ends: Ends::Passed(1),
         files: &[
             ("leap.sh", include_str!("leap.sh")),
@@ -124,10 +124,12 @@ impl Stage {
         let git = Git {
             home: folder.join("home"),
         };
-        let program = std::env::current_exe().context("the path of this program is not known")?;
+        let program =
+            std::env::current_exe().context("cannot determine the path of this program")?;
         let (agents, evaluators) = (folder.join("agents"), folder.join("evaluators"));
         for made in [&git.home, &checkout, &remote, &agents, &evaluators] {
-            fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
+            fs::create_dir_all(made)
+                .with_context(|| format!("cannot create {}", made.display()))?;
         }
         write(&agents.join("reviewer.sh"), include_str!("reviewer.sh"))?;
         write(&agents.join("fixer.sh"), include_str!("fixer.sh"))?;
@@ -259,10 +261,10 @@ fn configuration(program: &Path, agents: &Path, forge: &Path) -> String {
     let text = |path: &Path| toml::Value::from(path.display().to_string()).to_string();
     format!(
         "agent = \"fixer\"\nreview_agent = \"reviewer\"\ngates = [[\"sh\", \"test.sh\"]]\nred_base = \"ignore\"\n\n\
-         [github]\n# In the place of the real one, so that all of it stays on this machine.\n\
+         [github]\n# A local fake instead of GitHub, so that nothing leaves this machine.\n\
          gh = [{}, \"__gh\", {}]\n\n\
          [dispatch]\nslots = 3\nstop_grace_s = 1\n\n\
-         [sandbox]\n# The agents of this demo are its own scripts.\nkind = \"off\"\n\n\
+         [sandbox]\n# The agents of the demo are trusted scripts.\nkind = \"off\"\n\n\
          [agents.fixer]\nkind = \"command\"\ncommand = [\"sh\", {}]\n\n\
          [agents.reviewer]\nkind = \"command\"\ncommand = [\"sh\", {}]\n",
         text(program),

@@ -35,7 +35,7 @@ impl Grace {
                 json!({
                     "event": "REQUEST_CHANGES",
                     "body": "",
-                    "comments": [{ "path": "greet.sh", "line": 1, "body": "`greet` without a name says `Hello, !`." }],
+                    "comments": [{ "path": "greet.sh", "line": 1, "body": "`greet` without a name prints `Hello, !`." }],
                 })
             }
             Self::AskedForMore => {

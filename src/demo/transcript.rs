@@ -36,7 +36,7 @@ impl Stage {
                 if said.text.is_empty() {
                     // A reply is wrapped into a review without text.
                     (said.by, said.text) = (inline.by, inline.text);
-                    said.how = if inline.how == "answered" {
+                    said.how = if inline.how == "replied" {
                         inline.how
                     } else {
                         said.how
@@ -70,9 +70,9 @@ fn said(one: &Value) -> Remark {
     let how = match word("state") {
         "APPROVED" => "approved",
         "CHANGES_REQUESTED" => "requested changes",
-        "DISMISSED" => "requested changes (withdrawn since)",
-        "COMMENTED" => "had no objections",
-        _ if one.get("in_reply_to_id").is_some() => "answered",
+        "DISMISSED" => "requested changes (dismissed later)",
+        "COMMENTED" => "reviewed",
+        _ if one.get("in_reply_to_id").is_some() => "replied",
         _ => "commented",
     };
     let (shown, marker) = word("body")

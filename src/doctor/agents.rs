@@ -18,9 +18,8 @@ pub(super) async fn agent(around: Arc<Surroundings>, name: String) -> Vec<Check>
     };
     let program = agent.command.first().cloned().unwrap_or_default();
     let Some(found) = found(&agent, &program) else {
-        let r#do = format!(
-            "install it, put it on the PATH, or give its path as `command` in [agents.{name}]"
-        );
+        let r#do =
+            format!("install it, add it to PATH, or set its path as `command` in [agents.{name}]");
         return vec![around.judged(
             &name,
             Check::fail(
@@ -39,8 +38,8 @@ pub(super) async fn agent(around: Arc<Surroundings>, name: String) -> Vec<Check>
         Ok(Some(version)) => format!("{version} ({path})"),
         Ok(None) => path,
         Err(what) => {
-            let says = format!("{path} does not say its version: {what}");
-            let r#do = format!("try `{program} --version` by hand");
+            let says = format!("{path} does not print its version: {what}");
+            let r#do = format!("run `{program} --version` yourself");
             return vec![around.judged(&name, Check::fail(&check, says, r#do))];
         }
     };
@@ -92,10 +91,10 @@ async fn version(agent: &Agent, words: &[String]) -> Result<Option<String>, Stri
     match output.status {
         Some(0) => Ok(Some(line(&output.stdout)).filter(|line| !line.is_empty())),
         Some(status) => Err(format!(
-            "it ended with status {status}: {}",
+            "it exited with status {status}: {}",
             line(&output.stderr)
         )),
-        None => Err("it was ended by a signal".to_owned()),
+        None => Err("it was killed by a signal".to_owned()),
     }
 }
 

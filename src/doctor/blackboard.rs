@@ -12,7 +12,7 @@ use crate::change::{Change, ProjectId, Shadow, ShadowMode, State};
 use crate::clock::Time;
 use crate::config::{Loaded, Origin};
 use crate::daemon::{self, InForce};
-use crate::text::{bytes, prefixed};
+use crate::text::{bytes, count, prefixed};
 
 const NAME: &str = "blackboard";
 
@@ -54,7 +54,7 @@ pub(super) async fn onlook(loaded: &Loaded, now: Time) -> Known {
         Ok(Ok(known)) => known,
         Ok(Err(error)) => Known::only(unreadable(&error)),
         Err(error) => {
-            let what_to_do = "please report this as a bug of remand";
+            let what_to_do = "this is a bug in remand: please report it";
             Known::only(Check::fail(NAME, error.to_string(), what_to_do))
         }
     }
@@ -65,24 +65,24 @@ fn missing(loaded: &Loaded) -> Check {
     match &loaded.blackboard_from {
         Origin::Flag(name) | Origin::Variable(name) => Check::fail(
             NAME,
-            format!("there is none at {path}, which {name} names"),
-            "check the name; `remand project add PATH` begins a new one there",
+            format!("no file at {path}, which {name} refers to"),
+            "check the path; `remand project add PATH` creates a new blackboard there",
         ),
         Origin::Default | Origin::File { .. } => Check::warn(
             NAME,
-            format!("there is none yet at {path}"),
-            "`remand project add PATH` begins one",
+            format!("no file at {path} yet"),
+            "`remand project add PATH` creates it",
         ),
     }
 }
 
 fn unreadable(error: &bb::BoardError) -> Check {
     let r#do = if matches!(error, bb::BoardError::Newer { .. }) {
-        "install the newest remand"
+        "install the latest version of remand"
     } else if matches!(error, bb::BoardError::Foreign { .. }) {
-        "name another file: `--db`, REMAND_DB, or `blackboard` in the settings"
+        "choose another file with --db, REMAND_DB, or `blackboard` in the settings"
     } else {
-        "look at the file and its folder, or bring back a backup of it"
+        "check the file and its directory, or restore a backup"
     };
     Check::fail(NAME, error.to_string(), r#do)
 }
@@ -121,7 +121,7 @@ fn modes(path: &Path) -> Vec<Check> {
     let open = |path: &Path, to: &str| {
         let mode = path.metadata().ok()?.permissions().mode() & 0o777;
         let says = format!(
-            "{} can be opened by others (mode {mode:03o})",
+            "{} is accessible to other users (mode {mode:03o})",
             path.display()
         );
         (mode & 0o077 != 0)
@@ -139,11 +139,11 @@ fn unwritable(path: &Path) -> Option<Check> {
     let written = access(path, Access::WRITE_OK)
         .and_then(|()| access(folder, Access::WRITE_OK | Access::EXEC_OK));
     let error = written.err()?;
-    let says = format!("{} can't be written: {error}", path.display());
+    let says = format!("{} is not writable: {error}", path.display());
     Some(Check::fail(
         NAME,
         says,
-        "make the file and its folder yours; if its disk is read-only, look why (`dmesg`)",
+        "make the file and its directory writable; if the file system is read-only, check `dmesg`",
     ))
 }
 
@@ -158,18 +158,18 @@ pub(super) async fn integrity(around: Arc<Surroundings>) -> Vec<Check> {
     let looked =
         tokio::task::spawn_blocking(move || ReadOnlyDb::open(&path)?.quick_check(CALL / 2)).await;
     match looked {
-        Ok(Ok(Quick::Whole)) => vec![Check::ok(NAME, format!("{file}, whole"))],
+        Ok(Ok(Quick::Whole)) => vec![Check::ok(NAME, format!("{file}, intact"))],
         Ok(Ok(Quick::NotInTime)) => {
             vec![Check::ok(
                 NAME,
-                format!("{file}; too large to be checked in a moment: `remand check` does it"),
+                format!("{file}; too large for a quick check: run `remand check`"),
             )]
         }
         Ok(Ok(Quick::Damaged(what))) => {
             vec![Check::fail(
                 NAME,
-                format!("{file}, is damaged: {what}"),
-                "stop remand and bring back a backup of it",
+                format!("{file}, damaged: {what}"),
+                "stop remand and restore a backup",
             )]
         }
         // Already reported when it was first opened.
@@ -192,13 +192,13 @@ fn size(path: &Path) -> u64 {
 }
 
 pub(super) fn daemon(around: &Surroundings, last_beat: Option<Time>) -> Check {
-    let beat = prefixed(", its last look was at ", last_beat);
+    let beat = prefixed(", last heartbeat at ", last_beat);
     match daemon::holder(&around.loaded.blackboard) {
-        Some(pid) => Check::ok("daemon", format!("runs with pid {pid}{beat}")),
+        Some(pid) => Check::ok("daemon", format!("running with pid {pid}{beat}")),
         None => Check::warn(
             "daemon",
-            format!("does not run{beat}"),
-            "`remand run` starts it (or `remand tick` from cron); without it nothing happens by itself",
+            format!("not running{beat}"),
+            "start it with `remand run` or `remand service install`, or run `remand tick` from cron",
         ),
     }
 }
@@ -221,7 +221,7 @@ pub(super) fn in_force(
         return Some(Check::warn(
             NAME,
             says,
-            "fix the file: the daemon loads it then",
+            "fix the file: the daemon then loads it automatically",
         ));
     };
     let in_force = InForce::of(loaded, row);
@@ -230,8 +230,11 @@ pub(super) fn in_force(
         Some(true) => Some(Check::ok(NAME, in_force.sentence())),
         Some(false) => {
             let r#do = in_force.command().map_or_else(
-                || "start the daemon with this file, or name the daemon's with --config".to_owned(),
-                |command| format!("`{command}`"),
+                || {
+                    "start the daemon with this file, or use the daemon's file with --config"
+                        .to_owned()
+                },
+                |command| format!("run `{command}`"),
             );
             Some(Check::warn(NAME, in_force.sentence(), r#do))
         }
@@ -252,7 +255,7 @@ pub(super) fn shadow(loaded: &Loaded, shadows: &[(ProjectId, Shadow)]) -> Vec<Ch
     for (in_mode, what) in [
         (
             ShadowMode::Review,
-            "agents only review, and nothing is fixed, pushed or posted",
+            "agents review, but nothing is fixed, pushed or posted",
         ),
         (ShadowMode::Dry, "nothing is run, pushed or posted"),
     ] {
@@ -294,7 +297,7 @@ fn stopped(stop: &bb::Stopped) -> Check {
     Check::warn(
         "stopped",
         says,
-        format!("`remand start{name}` when it is to go on"),
+        format!("run `remand start{name}` to continue"),
     )
 }
 
@@ -303,11 +306,11 @@ fn clock_jumps(conn: &bb::Conn, latest: Option<bb::Latest>, now: Time) -> bb::Re
     let mut checks = Vec::new();
     if let Some(done) = bb::latest_stored(conn)?.filter(|done| bb::is_ahead(*done, now)) {
         let says =
-            format!("it was set back: the blackboard has times up to {done}, and it is {now} now");
+            format!("it was set back: the blackboard has times up to {done}, but it is now {now}");
         checks.push(Check::warn(
             "clock",
             says,
-            "check the clock; what was put off by the wrong one is tried again now",
+            "check the clock; work that was delayed by the wrong clock is retried now",
         ));
     }
     let found = latest
@@ -317,15 +320,15 @@ fn clock_jumps(conn: &bb::Conn, latest: Option<bb::Latest>, now: Time) -> bb::Re
     if let Some(first) = found.first() {
         let stored = prefixed(" until ", first.stored);
         let says = format!(
-            "{} of what was put off waits too long, such as the {} of {}{stored}",
-            found.len(),
+            "{} too far in the future, such as the {} of {}{stored}",
+            count(found.len(), "stored time"),
             first.deadline,
             first.id
         );
         checks.push(Check::warn(
             "clock",
             says,
-            "`remand run` or `remand tick` goes on with it at once",
+            "`remand run` or `remand tick` continues immediately",
         ));
     }
     Ok(checks)
@@ -340,7 +343,7 @@ fn changes(rows: &[bb::BoardRow], now: Time) -> Option<Check> {
     let needs_you = count(&|change| change.state == State::Escalated);
     let paused = count(&|change| change.paused_by_person || change.paused_by_rules);
     let held = count(&|change| change.held_until.is_some_and(|until| until > now));
-    let mut parts = vec![format!("{} under way", rows.len() - needs_you)];
+    let mut parts = vec![format!("{} in progress", rows.len() - needs_you)];
     for (n, what) in [(needs_you, "need you"), (paused, "paused"), (held, "held")] {
         if n > 0 {
             parts.push(format!("{n} {what}"));
@@ -351,7 +354,7 @@ fn changes(rows: &[bb::BoardRow], now: Time) -> Option<Check> {
         Check::warn(
             "changes",
             says,
-            "`remand list` shows them, `remand why CHANGE` what to do",
+            "`remand list` lists them, and `remand why CHANGE` explains what to do",
         )
     } else {
         Check::ok("changes", says)

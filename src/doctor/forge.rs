@@ -30,18 +30,18 @@ pub(super) async fn gh(around: Arc<Surroundings>) -> Vec<Check> {
         Err(error) => around.severity(
             "gh",
             error,
-            "try `gh --version` by hand: it has to say `gh version …`",
+            "run `gh --version` yourself: it should print `gh version …`",
         ),
     }];
     // Without gh there is nothing to ask.
     if !matches!(version, Err(GithubError::NoGh)) {
         checks.extend(account.map_or_else(
-            || vec![Check::ok("GitHub", "not asked (--offline)")],
+            || vec![Check::ok("GitHub", "not checked (--offline)")],
             |(account, at)| of_account(&around, &github, &account, at),
         ));
     }
     if !checks.iter().any(|check| check.check == CLOCK) {
-        let says = "not compared, since GitHub did not say what time it is (`timedatectl` tells whether it is kept right)";
+        let says = "not checked: GitHub did not return the time (`timedatectl` shows whether the clock is synchronized)";
         checks.push(Check::ok(CLOCK, says));
     }
     checks
@@ -64,7 +64,7 @@ fn of_version(program: &str, version: &str) -> Check {
     let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
         return Check::warn(
             "gh",
-            format!("{version} is no version that is known"),
+            format!("unknown version {version}"),
             "install gh from https://cli.github.com",
         );
     };
@@ -72,7 +72,7 @@ fn of_version(program: &str, version: &str) -> Check {
     let says = format!("{version} ({program})");
     if (major, minor) < oldest {
         let says = format!(
-            "{says} is older than any that remand was tried with ({}.{})",
+            "{says} is older than the oldest tested version ({}.{})",
             oldest.0, oldest.1
         );
         Check::warn(
@@ -84,7 +84,7 @@ fn of_version(program: &str, version: &str) -> Check {
         Check::ok(
             "gh",
             format!(
-                "{says}, newer than any that remand was tried with ({}.{})",
+                "{says}, newer than the newest tested version ({}.{})",
                 newest.0, newest.1
             ),
         )
@@ -116,7 +116,9 @@ fn rights(account: &Account) -> Check {
     let Some(scopes) = &account.scopes else {
         return Check::ok(
             "GitHub",
-            format!("{who}; what its token may do is not told (fine-grained, or an app's)"),
+            format!(
+                "{who}; the permissions of its token are unknown (a fine-grained token, or that of an app)"
+            ),
         );
     };
     let has = |scope: &str| scopes.iter().any(|known| known == scope);
@@ -129,18 +131,18 @@ fn rights(account: &Account) -> Check {
         Check::ok("GitHub", format!("{who}, token scopes: {list}"))
     } else if has("public_repo") {
         let says =
-            format!("{who}, but its token reaches public repositories only (scopes: {list})");
+            format!("{who}, but its token can only access public repositories (scopes: {list})");
         Check::warn(
             "GitHub",
             says,
-            "for private ones: `gh auth refresh -s repo`",
+            "for private repositories, run `gh auth refresh -s repo`",
         )
     } else {
-        let says = format!("{who}, but its token may not write to repositories (scopes: {list})");
+        let says = format!("{who}, but its token cannot write to repositories (scopes: {list})");
         Check::fail(
             "GitHub",
             says,
-            "`gh auth refresh -s repo`, or give GH_TOKEN a token with the scope `repo`",
+            "run `gh auth refresh -s repo`, or set GH_TOKEN to a token with the scope `repo`",
         )
     }
 }
@@ -153,9 +155,8 @@ fn left(around: &Surroundings, github: &Github) -> Option<Check> {
         rate.remaining, rate.limit, rate.reset
     );
     Some(if rate.remaining < reserve {
-        let says = format!(
-            "{says}: fewer than `reserve` ({reserve}) leaves to you, so nothing is read until then"
-        );
+        let says =
+            format!("{says}: fewer than `reserve` ({reserve}), so nothing is read until then");
         Check::warn("rate limit", says, "wait, or lower `reserve` in [github]")
     } else {
         Check::ok("rate limit", says)
@@ -165,17 +166,17 @@ fn left(around: &Surroundings, github: &Github) -> Option<Check> {
 fn clock(theirs: Time, ours: Time) -> Check {
     let off_s = (ours.millis() - theirs.millis()) / 1000;
     if off_s.abs() < SKEW_S {
-        return Check::ok(CLOCK, "as GitHub's");
+        return Check::ok(CLOCK, "agrees with GitHub");
     }
     let which = if off_s > 0 { "ahead of" } else { "behind" };
     let says = format!(
-        "{} s {which} GitHub's: waits and limits are counted wrongly",
+        "{} s {which} GitHub: delays and rate limits will be wrong",
         off_s.abs()
     );
     Check::warn(
         CLOCK,
         says,
-        "set it by the network: `sudo timedatectl set-ntp true`, or what your system has for that",
+        "synchronize the clock: `sudo timedatectl set-ntp true`, or the equivalent on your system",
     )
 }
 
@@ -206,11 +207,11 @@ mod tests {
         for (version, state, expected) in [
             ("2.23.0", State::Ok, "2.23.0 (gh)"),
             ("2.102.0", State::Ok, "2.102.0 (gh)"),
-            ("2.103.1", State::Ok, "newer than any"),
-            ("3.0.0", State::Ok, "newer than any"),
-            ("2.22.1", State::Warn, "older than any"),
-            ("1.14.0", State::Warn, "older than any"),
-            ("DEV", State::Warn, "no version that is known"),
+            ("2.103.1", State::Ok, "newer than the newest"),
+            ("3.0.0", State::Ok, "newer than the newest"),
+            ("2.22.1", State::Warn, "older than the oldest"),
+            ("1.14.0", State::Warn, "older than the oldest"),
+            ("DEV", State::Warn, "unknown version DEV"),
         ] {
             let check = of_version("gh", version);
             assert_eq!(check.state, state, "{version}");

@@ -29,17 +29,13 @@ pub(super) async fn git(around: Arc<Surroundings>) -> Vec<Check> {
     let git = closed_git(&around);
     let version = match git.version().await {
         Ok((major, minor)) => Check::ok("git", format!("{major}.{minor}")),
-        Err(GitError::NoGit) => Check::fail(
-            "git",
-            "it was not found",
-            "install git, or put it on the PATH",
-        ),
+        Err(GitError::NoGit) => Check::fail("git", "not found", "install git, or add it to PATH"),
         Err(error @ GitError::TooOld { .. }) => Check::fail(
             "git",
             error.to_string(),
             format!("install git {}.{} or newer", MINIMUM.0, MINIMUM.1),
         ),
-        Err(error) => Check::fail("git", error.to_string(), "try `git version` by hand"),
+        Err(error) => Check::fail("git", error.to_string(), "run `git version` yourself"),
     };
     let is_there = version.state == super::State::Ok;
     let mut checks = vec![version];
@@ -55,24 +51,25 @@ pub(super) fn nameless(knows: Option<bool>, check: &str) -> Option<Check> {
     (knows == Some(false)).then(|| {
         Check::warn(
             check,
-            "user.name and user.email are not set: fixes are committed by `remand <remand@localhost>`",
-            "`git config --global user.name NAME`, and user.email",
+            "user.name and user.email are not set: fixes are committed as `remand <remand@localhost>`",
+            "run `git config --global user.name NAME`, and the same for user.email",
         )
     })
 }
 
 /// Reports what an agent can read.
 pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
-    const OPEN: &str = "an agent can read all that your user can, keys and tokens too";
+    const OPEN: &str =
+        "agents can read everything that your user can read, including keys and tokens";
     let sandbox = daemon::sandbox(&around.loaded);
     let check = match sandbox.way().await {
         Ok(Backend::Bubblewrap(found)) if !found.can_cut_network => Check::warn(
             "sandbox",
             format!(
-                "bubblewrap ({}), but git in worktrees keeps the network",
+                "bubblewrap ({}), but git in worktrees has network access",
                 found.program.display()
             ),
-            "network namespaces must be allowed: see what `bwrap --unshare-net --ro-bind / / true` reports",
+            "allow network namespaces: `bwrap --unshare-net --ro-bind / / true` shows the error",
         ),
         Ok(Backend::Bubblewrap(found)) => Check::ok(
             "sandbox",
@@ -91,7 +88,7 @@ pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
         }
         Err(why) => Check::fail(
             "sandbox",
-            format!("nothing runs without it, and {why}"),
+            format!("required, but not available ({why}): no agent can run"),
             mend(why),
         ),
     };
@@ -100,12 +97,12 @@ pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
 
 fn mend(why: &str) -> &'static str {
     if cfg!(target_os = "macos") {
-        "name a wrapper of your own in [sandbox], such as one around sandbox-exec"
+        "set a wrapper in [sandbox], such as one around sandbox-exec"
     } else if why.contains("not installed") {
-        "install it: `sudo apt install bubblewrap`, `sudo dnf install bubblewrap`, or name a wrapper in [sandbox]"
+        "install it: `sudo apt install bubblewrap`, `sudo dnf install bubblewrap`, or set a wrapper in [sandbox]"
     } else {
-        "unprivileged user namespaces must be allowed (sysctl kernel.unprivileged_userns_clone, \
-         kernel.apparmor_restrict_unprivileged_userns), or name a wrapper in [sandbox]"
+        "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone, \
+         kernel.apparmor_restrict_unprivileged_userns), or set a wrapper in [sandbox]"
     }
 }
 
@@ -143,12 +140,12 @@ fn room(place: &Path) -> Check {
     let free = match rustix::fs::statvfs(place) {
         Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize),
         Err(error) => {
-            return Check::warn("disk", format!("{path}: {error}"), "look at it with `df`");
+            return Check::warn("disk", format!("{path}: {error}"), "check it with `df`");
         }
     };
     let says = format!("{} free at {path}", bytes(free));
     let r#do = format!(
-        "make room there: worktrees, builds and logs need some ({} at least)",
+        "free some space: worktrees, builds and logs need at least {}",
         bytes(LITTLE)
     );
     if free < TOO_LITTLE {

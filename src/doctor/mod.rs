@@ -42,7 +42,7 @@ closed_enum! {
     }
 }
 
-/// One item that was checked.
+/// Result of one check, with what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
     pub(crate) check: String,
@@ -203,7 +203,7 @@ impl Checks {
                 vec![Check::fail(
                     &name,
                     format!("no answer within {limit:?}"),
-                    "see what hangs, and try again",
+                    "find out what hangs, then try again",
                 )]
             };
             seen.insert(at, checks.unwrap_or_else(late));
@@ -213,8 +213,8 @@ impl Checks {
                 at,
                 vec![Check::fail(
                     &name,
-                    "the look itself failed",
-                    "please report this as a bug of remand",
+                    "the check itself failed",
+                    "this is a bug in remand: please report it",
                 )],
             );
         }
@@ -246,7 +246,7 @@ mod tests {
             lines,
             [
                 "fail hangs: no answer within 20ms",
-                "fail panics: the look itself failed",
+                "fail panics: the check itself failed",
                 "ok answers: yes"
             ]
         );

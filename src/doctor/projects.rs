@@ -65,14 +65,14 @@ impl ProjectCheck<'_> {
             }
             Ok(found) => {
                 let says = format!(
-                    "{path} is another repository now ({})",
+                    "{path} is now a different repository ({})",
                     found.common_dir.display()
                 );
                 (
                     vec![Check::fail(
                         &self.name,
                         says,
-                        format!("put {} back in its place", self.project.common_dir),
+                        format!("restore {}", self.project.common_dir),
                     )],
                     None,
                 )
@@ -81,7 +81,7 @@ impl ProjectCheck<'_> {
             Err(GitError::NoGit | GitError::Sandbox { .. }) => (Vec::new(), None),
             Err(error) => {
                 let r#do =
-                    format!("put the repository back at {path}, and see that git works there");
+                    format!("restore the repository at {path}, and check that git works there");
                 (vec![Check::fail(&self.name, error.to_string(), r#do)], None)
             }
         }
@@ -104,11 +104,14 @@ impl ProjectCheck<'_> {
 
     fn root(&self, root: &Path) -> Option<Check> {
         if !root.is_dir() {
-            let says = format!("the folder for worktrees {} is not there", root.display());
+            let says = format!("the worktree directory {} does not exist", root.display());
             return Some(Check::fail(
                 &self.name,
                 says,
-                format!("mkdir -p {}, or mend `worktree_roots`", root.display()),
+                format!(
+                    "run `mkdir -p {}`, or fix `worktree_roots` in the settings",
+                    root.display()
+                ),
             ));
         }
         self.unwritable(root, "worktree_roots")
@@ -117,13 +120,13 @@ impl ProjectCheck<'_> {
     fn unwritable(&self, folder: &Path, key: &str) -> Option<Check> {
         let error = access(folder, Access::WRITE_OK | Access::EXEC_OK).err()?;
         let says = format!(
-            "the folder for worktrees {} can't be written: {error}",
+            "the worktree directory {} is not writable: {error}",
             folder.display()
         );
         Some(Check::fail(
             &self.name,
             says,
-            format!("make it yours, or name another in `{key}`"),
+            format!("make it writable, or set another one in `{key}`"),
         ))
     }
 
@@ -145,11 +148,11 @@ impl ProjectCheck<'_> {
         });
         missing
             .map(|(key, program)| {
-                let says = format!("`{key}` starts `{program}`, which was not found");
+                let says = format!("`{key}` runs `{program}`, which was not found");
                 Check::fail(
                     &self.name,
                     says,
-                    format!("install `{program}`, or mend `{key}` in the settings"),
+                    format!("install `{program}`, or fix `{key}` in the settings"),
                 )
             })
             .collect()
@@ -159,8 +162,8 @@ impl ProjectCheck<'_> {
     fn gate_in(&self) -> Option<Check> {
         let set = self.around.loaded.project(self.project.project_id.as_str());
         (set.gate_in == GateIn::Worktree && !set.gates.is_empty()).then(|| {
-            let says = "gates run in the agent's worktree: files that are not committed, or that git was told not to see, can \
-                        make them pass, and a fresh clone of what is pushed may fail";
+            let says = "gates run in the agent's worktree: uncommitted or ignored files can make them pass although a fresh \
+                        clone of the pushed commit would fail";
             Check::warn(&self.name, says, "set `gate_in = \"checkout\"`, with a `setup` if the gates need one")
         })
     }
@@ -171,9 +174,9 @@ impl ProjectCheck<'_> {
         let (pinned, origin) = (self.project.remote_url.as_ref()?, found.origin.as_ref()?);
         let hidden = |url: &str| url.contains('@') && url.contains("://");
         (pinned != origin && !hidden(origin) && !origin.starts_with('-')).then(|| {
-            let says = format!("pushes go to {pinned}, but its `origin` is {origin} now");
+            let says = format!("pushes go to {pinned}, but its `origin` is now {origin}");
             let r#do = format!(
-                "if it moved: `remand project add {} --url {origin}`",
+                "if it has moved, run `remand project add {} --url {origin}`",
                 self.project.path
             );
             Check::warn(&self.name, says, r#do)
@@ -183,30 +186,32 @@ impl ProjectCheck<'_> {
     async fn remote(&self) -> Option<Check> {
         let Some(url) = self.project.remote_url.clone() else {
             let repo = self.project.repo.as_ref()?;
-            let says =
-                format!("nothing can be pushed to pull requests of {repo}: no URL is pinned");
+            let says = format!("cannot push to pull requests of {repo}: no push URL is set");
             return Some(Check::warn(
                 &self.name,
                 says,
-                format!("`remand project add {} --url URL`", self.project.path),
+                format!("run `remand project add {} --url URL`", self.project.path),
             ));
         };
         if !self.around.asks_network() {
             return Some(Check::ok(
                 &self.name,
-                format!("{url} was not asked (--offline)"),
+                format!("{url} was not checked (--offline)"),
             ));
         }
         let branch = &self.project.default_branch;
         Some(match self.head(url.clone()).await {
-            Ok(Some(_)) => Check::ok(&self.name, format!("{url} answers, {branch} is there")),
+            Ok(Some(_)) => Check::ok(
+                &self.name,
+                format!("{url} is reachable, branch {branch} exists"),
+            ),
             Ok(None) => {
-                let says = format!("{url} has no branch {branch}, which work goes into");
+                let says = format!("{url} has no branch {branch}, which work is merged into");
                 Check::fail(
                     &self.name,
                     says,
                     format!(
-                        "push it: `git -C {} push origin {branch}`",
+                        "push it with `git -C {} push origin {branch}`",
                         self.project.path
                     ),
                 )
@@ -237,15 +242,15 @@ fn mend(error: &RemoteError, url: &str) -> String {
     let is_auth = matches!(error, RemoteError::Auth { .. });
     let is_gone = matches!(error, RemoteError::NotFound { .. });
     if is_auth && url.starts_with("https://") {
-        "log in: `gh auth login`, or set a credential helper of git".to_owned()
+        "run `gh auth login`, or configure a git credential helper".to_owned()
     } else if is_auth {
         format!(
-            "see that your key is in the agent (`ssh-add -l`) and that `git ls-remote {url}` works by hand"
+            "check that your key is in the SSH agent (`ssh-add -l`) and that `git ls-remote {url}` works"
         )
     } else if is_gone {
-        "if it was renamed: `remand project add PATH --url URL --repo OWNER/NAME`".to_owned()
+        "if it was renamed, run `remand project add PATH --url URL --repo OWNER/NAME`".to_owned()
     } else {
-        format!("check the network; `git ls-remote {url}` by hand says more")
+        format!("check the network; `git ls-remote {url}` shows the error")
     }
 }
 

@@ -20,14 +20,14 @@ pub(super) fn load(place: &ConfigLocation) -> Result<(Loaded, Option<ConfigError
 pub(super) fn checks(around: &Surroundings, bad: Option<&ConfigError>) -> Vec<Check> {
     if let Some(error) = bad {
         let says = format!(
-            "{}; what follows was looked at with the defaults",
+            "{}; the other checks use the defaults",
             title(&error.to_string())
         );
         let r#do = match error {
-            ConfigError::NotFound { .. } => "check the name; `remand init` writes one",
-            ConfigError::Unreadable { .. } => "make it readable for you",
+            ConfigError::NotFound { .. } => "check the path; `remand init` creates it",
+            ConfigError::Unreadable { .. } => "make it readable",
             ConfigError::Syntax(_) | ConfigError::Invalid(_) | ConfigError::NoHome => {
-                "`remand config check` shows where, and what is allowed: mend it there"
+                "`remand config check` shows the error and what is allowed"
             }
         };
         return vec![Check::fail(NAME, says, r#do)];
@@ -61,15 +61,11 @@ fn file(around: &Surroundings) -> Check {
             .map(|error| (error.to_string(), "remand prompts check")),
     ];
     if let Some((what, command)) = wrong.into_iter().flatten().next() {
-        return Check::fail(
-            NAME,
-            title(&what),
-            format!("`{command}` shows where: mend it there"),
-        );
+        return Check::fail(NAME, title(&what), format!("`{command}` shows the error"));
     }
     match &loaded.file {
         Some(file) => Check::ok(NAME, file.display().to_string()),
-        None => Check::ok(NAME, "there is no config file: the defaults hold"),
+        None => Check::ok(NAME, "no config file: using the defaults"),
     }
 }
 
@@ -84,7 +80,7 @@ fn nobody(around: &Surroundings) -> Option<Check> {
         .collect();
     let r#do = match &loaded.file {
         Some(file) => format!("set `agent` and [agents.NAME] in {}", file.display()),
-        None => "`remand init` writes a config file".to_owned(),
+        None => "run `remand init`".to_owned(),
     };
     if around.projects.is_empty() && loaded.project("").agent.is_none() {
         return Some(Check::warn(

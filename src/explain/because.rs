@@ -60,7 +60,7 @@ closed_enum! {
 }
 
 impl Because {
-    /// True if it continues only when a daemon, or a tick, takes it.
+    /// True if only a daemon or a tick can continue it.
     pub(crate) fn waits_for_daemon(self) -> bool {
         matches!(
             self,

@@ -54,10 +54,10 @@ fn overlooked(facts: &Facts, explanation: Explanation) -> Explanation {
     let trouble = facts.pull.as_ref().and_then(|pull| pull.trouble.as_ref());
     let item = facts.row.open_item.as_ref();
     if let Some(post) = facts.refused.first() {
-        let why = post.trouble.as_deref().unwrap_or("no reason was recorded");
+        let why = post.trouble.as_deref().unwrap_or("no reason recorded");
         explanation.short(format!("a post was refused: {why}"))
     } else if let Some(trouble) = trouble {
-        explanation.short(format!("its PR could not be read: {trouble}"))
+        explanation.short(format!("cannot read its PR: {trouble}"))
     } else if let Some(item) = item.filter(|item| is_for_person(item)) {
         explanation.short(format!("{} is for you: {}", item.item_id, item.title))
     } else {
@@ -74,9 +74,9 @@ pub(super) fn may_finish(facts: &Facts, is_ended: bool) -> Option<String> {
         .filter(|_| facts.holder == Holder::Alive)?;
     let what = format!("{} {}", item.source, item.item_id);
     Some(if is_ended {
-        format!("{what} is being ended, and runs again after that")
+        format!("{what} is being stopped and will run again after that")
     } else {
-        format!("{what} may still finish, nothing follows from it until then")
+        format!("{what} may still finish, but nothing else happens until then")
     })
 }
 
@@ -90,7 +90,7 @@ fn over(facts: &Facts) -> Explanation {
     };
     let why = prefixed(": ", cancelled.map(|event| &event.summary));
     Explanation::new(because, "it is ", change.state.as_str())
-        .and(&format!("; nothing more is done for it{why}"))
+        .and(&format!("; no more work is done on it{why}"))
         .since(facts.in_state_since())
 }
 
@@ -98,7 +98,7 @@ fn escalated(facts: &Facts) -> Explanation {
     let change = &facts.row.change;
     let id = &change.change_id;
     let event = facts.newest_of(EventType::Escalated);
-    let reason = event.map_or("the reason is not recorded", |event| event.summary.as_str());
+    let reason = event.map_or("no reason recorded", |event| event.summary.as_str());
     let mut explanation =
         Explanation::new(Because::NeedsYou, "it ", format!("needs you: {reason}"))
             .since(event.map(|event| event.timestamp));
@@ -111,7 +111,7 @@ fn escalated(facts: &Facts) -> Explanation {
     if is_raised {
         commands.insert(0, format!("remand retry {id}"));
         explanation = explanation.and(&format!(
-            ". Since then the bound was raised to {}: `remand retry {id}` goes on",
+            ". The limit has since been raised to {}: `remand retry {id}` continues",
             change.budget.max_fix_cycles
         ));
     }
@@ -133,7 +133,7 @@ fn paused(facts: &Facts) -> Explanation {
             .as_ref()
             .and_then(|pull| pull.passed_over.as_deref());
         let reason = prefixed(": ", reason);
-        format!("paused while the project's rules do not take its PR{reason}")
+        format!("paused while its PR does not match the rules of the project{reason}")
     });
     let mut explanation = if change.paused_by_person {
         let event = facts.newest_action(Action::Pause);
@@ -169,15 +169,14 @@ fn held(facts: &Facts) -> Explanation {
     let reason = change
         .hold_reason
         .as_deref()
-        .unwrap_or("no reason was recorded");
+        .unwrap_or("no reason recorded");
     let until = change.held_until;
     let when = match until {
         Some(until) if until > facts.now => {
             format!("it is held until {until} ({})", ahead(until, facts.now))
         }
         Some(_) | None => {
-            "its hold is over, and goes on with the next look of `remand run` or `remand tick`"
-                .to_owned()
+            "its hold has ended, and `remand run` or `remand tick` will continue it".to_owned()
         }
     };
     let configuration = facts.configuration.as_ref();
@@ -213,7 +212,7 @@ fn open(facts: &Facts, item: &Item) -> Explanation {
                 source, item_id, ..
             } = item;
             let clause = format!(
-                "{source} {item_id} is blocked, though the change is neither paused nor held"
+                "{source} {item_id} is blocked, although the change is neither paused nor held"
             );
             Explanation::new(Because::Blocked, "", clause)
                 .since(Some(item.created_at))
@@ -245,7 +244,7 @@ fn claimed(facts: &Facts, item: &Item) -> Explanation {
     let explanation = match facts.holder {
         Holder::Alive if ran_out => {
             let clause = format!(
-                "{what} is being run by a process that lives but has not renewed its lease (was the machine asleep?)"
+                "{what} is being run by a process that is alive but has not renewed its lease (was the machine asleep?)"
             );
             Explanation::new(Because::Running, "", clause).commands([show])
         }
@@ -266,7 +265,7 @@ fn claimed(facts: &Facts, item: &Item) -> Explanation {
         Holder::Unknown => {
             let by = item.claimed_by.as_deref().unwrap_or("");
             let clause = format!(
-                "{what} is claimed by `{by}`, and this machine can't tell whether that lives"
+                "{what} is claimed by `{by}`, and this machine cannot tell whether that process is alive"
             );
             Explanation::new(Because::Running, "", clause).commands([show])
         }
@@ -278,17 +277,20 @@ fn available(facts: &Facts, item: &Item) -> Explanation {
     let what = format!("{} {}", item.source, item.item_id);
     let explanation = if !matches!(item.source, Source::CodeReview | Source::ReviewFix) {
         let clause = format!(
-            "{what} is queued, but this version does not run items of source `{}`",
+            "{what} is queued, but this version cannot run items of source `{}`",
             item.source
         );
         Explanation::new(Because::NotRun, "", clause)
             .commands([format!("remand item cancel {}", item.item_id)])
     } else if let Some(until) = item.not_before.filter(|until| *until > facts.now) {
-        let clause = format!("{what} waits until {until} ({})", ahead(until, facts.now));
+        let clause = format!(
+            "{what} is delayed until {until} ({})",
+            ahead(until, facts.now)
+        );
         Explanation::new(Because::Delayed, "", clause).until(Some(until))
     } else if facts.running >= facts.slots {
         let clause = format!(
-            "{what} waits for a free slot: {} of {} are in use (dispatch.slots)",
+            "{what} is waiting for a free slot: {} of {} are in use (dispatch.slots)",
             facts.running, facts.slots
         );
         Explanation::new(Because::WaitsForSlot, "", clause)
@@ -300,22 +302,22 @@ fn available(facts: &Facts, item: &Item) -> Explanation {
     explanation.since(Some(item.created_at))
 }
 
-/// Returns who takes waiting work, and what to type if nobody does.
+/// Describes what happens next to waiting work, with commands if no daemon is running.
 fn next_look(facts: &Facts) -> (&'static str, Vec<String>) {
     match facts.daemon {
-        Daemon::Runs => ("the daemon takes it in a moment", Vec::new()),
+        Daemon::Runs => ("the daemon will start it shortly", Vec::new()),
         Daemon::None => (
-            "no daemon runs that would take it",
+            "no daemon is running",
             vec!["remand run".into(), "remand tick".into()],
         ),
     }
 }
 
-/// Adds who takes waiting work; the board shows it only if nobody does.
+/// Adds what happens next to waiting work; the board shows it only if no daemon is running.
 fn and_next_look(facts: &Facts, mut explanation: Explanation) -> Explanation {
     let (then, commands) = next_look(facts);
     if facts.daemon == Daemon::None {
-        explanation.short.push_str(", no daemon runs");
+        explanation.short.push_str(", no daemon is running");
     }
     explanation.and(&format!("; {then}")).commands(commands)
 }
@@ -327,7 +329,7 @@ fn idle(facts: &Facts) -> Explanation {
     let explanation = match (facts.pending.first(), change.state) {
         (Some(rejection), state) if takes_fixes(state) => {
             let clause = format!(
-                "the next heartbeat makes a fix of {}",
+                "the next heartbeat creates a fix for {}",
                 rejection.rejection_id
             );
             and_next_look(
@@ -337,14 +339,14 @@ fn idle(facts: &Facts) -> Explanation {
         }
         (Some(rejection), state) => {
             let id = &rejection.rejection_id;
-            let clause = format!("{id} waits until what is under way ({state}) is over");
+            let clause = format!("{id} is waiting for the current work ({state}) to finish");
             Explanation::new(Because::Waits, "", clause)
         }
         (None, State::ReadyForHumanReview) => {
-            let clause = "waits for you to approve it";
+            let clause = "waiting for your approval";
             Explanation::new(
                 Because::WaitsForApproval,
-                "its review is done and it ",
+                "its review passed and it is ",
                 clause,
             )
             .and(&format!(" ({})", said_yes(facts)))
@@ -363,11 +365,11 @@ fn idle(facts: &Facts) -> Explanation {
                     moved.map_or("somebody", |event| event.actor_id.as_str())
                 ),
             };
-            let clause = format!("approved {by}: merge {} when you like", change.branch);
+            let clause = format!("approved {by}: ready to merge {}", change.branch);
             Explanation::new(Because::Approved, "it was ", clause)
         }
         (None, State::SelfReviewFailed) => {
-            let clause = "rejected, and the next heartbeat makes a fix of that";
+            let clause = "rejected, and the next heartbeat creates a fix";
             and_next_look(
                 facts,
                 Explanation::new(Because::WaitsForHeartbeat, "it was ", clause),
@@ -392,7 +394,7 @@ fn idle(facts: &Facts) -> Explanation {
             | State::Escalated,
         ) => {
             let clause = format!(
-                "{}, but nothing is open that would move it on",
+                "{}, but there is no open work to continue with",
                 change.state
             );
             Explanation::new(Because::NothingOpen, "it is ", clause).commands([
@@ -418,16 +420,16 @@ fn waits_for_feedback(facts: &Facts) -> Explanation {
         .pull
         .as_ref()
         .map_or((None, None), |pull| (pull.read_at, pull.next_read));
-    let explanation = Explanation::new(Because::WaitsForFeedback, "it ", "waits for feedback")
+    let explanation = Explanation::new(Because::WaitsForFeedback, "it is ", "waiting for feedback")
         .and(&format!(" on {name}"))
         .until(next);
     match (read_at, next, facts.daemon) {
         (_, _, Daemon::None) => explanation
-            .and(", and no daemon runs that would read it")
-            .short("waits for feedback, no daemon runs")
+            .and(", but no daemon is running to read it")
+            .short("waiting for feedback, no daemon is running")
             .commands(next_look(facts).1),
         (Some(read), Some(next), Daemon::Runs) => explanation.and(&format!(
-            ", read {}, again {}",
+            ", read {}, next read {}",
             ago(read, facts.now),
             ahead(next, facts.now)
         )),
@@ -443,7 +445,7 @@ fn said_yes(facts: &Facts) -> String {
     let told = facts
         .newest(|event| event.event_type == EventType::WorkApproved && event.actor_id == "remand");
     told.map_or_else(
-        || "no review said so".to_owned(),
+        || "without a review by remand".to_owned(),
         |event| format!("{}, {}", event.summary, ago(event.timestamp, facts.now)),
     )
 }

@@ -26,7 +26,7 @@ pub(crate) struct Explanation {
 }
 
 impl Explanation {
-    /// Starts with a clause. The board shows the clause alone; the sentence has `lead` before it,
+    /// Starts with a clause. The board shows only the clause; in the sentence, `lead` precedes it,
     /// such as "it is ".
     pub(crate) fn new(because: Because, lead: &str, clause: impl Into<String>) -> Self {
         let short = clause.into();
@@ -141,7 +141,7 @@ mod tests {
         insta::assert_snapshot!(shown, @r#"
         {
           "because": "needs_you",
-          "answer": "it needs you: gates red; twice. Decide: `remand approve c1`; the clock was set back: something was done for it at 1970-01-01T00:00:01.000Z, and it is 1970-01-01T00:00:00.000Z now. What the wrong clock put off is tried again at the next look",
+          "answer": "it needs you: gates red; twice. Decide: `remand approve c1`; the clock was set back: the last activity was at 1970-01-01T00:00:01.000Z, and it is now 1970-01-01T00:00:00.000Z. Work that was delayed by the wrong clock is retried at the next pass",
           "since": null,
           "until": null,
           "commands": [

@@ -7,8 +7,8 @@ use crate::event::{Event, EventType};
 /// Maximum number of events that are searched.
 const LOOK_BACK: i64 = 200;
 
-/// Returns the events that led to where the change is now, oldest first: those that explain it, not
-/// each small step.
+/// Returns the events that explain the current state of the change, oldest first, without minor
+/// steps.
 pub(crate) fn led_here(conn: &Conn, id: &ChangeId, limit: usize) -> bb::Result<Vec<Event>> {
     let tells = |event: &Event| match event.event_type {
         EventType::WorkCreated

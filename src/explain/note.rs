@@ -159,19 +159,19 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WaitAfter(ids) => {
-                let verb = if ids.len() == 1 { "waits" } else { "wait" };
-                write!(f, "{} {verb} until then", list(ids))
+                let verb = if ids.len() == 1 { "is" } else { "are" };
+                write!(f, "{} {verb} waiting until then", list(ids))
             }
             Self::ForPerson { item_id, title } => write!(f, "{item_id} is for a person: {title}"),
             Self::NotRead { trouble, again } => {
-                write!(f, "its PR could not be read{again}: {trouble}")
+                write!(f, "cannot read its PR{again}: {trouble}")
             }
             Self::NotPosted { posts, again } => {
-                write!(f, "{posts} could not be posted{again}: {}", posts.trouble)
+                write!(f, "cannot post {posts}{again}: {}", posts.trouble)
             }
             Self::PostRefused { posts, change_id } => write!(
                 f,
-                "{posts} was refused: {}. Post it after all with `remand post {change_id}`",
+                "{posts} was refused: {}. Retry with `remand post {change_id}`",
                 posts.trouble
             ),
             Self::NotInForce(changed) => f.write_str(title(&changed.reason)),
@@ -179,8 +179,8 @@ impl fmt::Display for Note {
             Self::InShadow(shadow) => write!(f, "{shadow}"),
             Self::ClockSetBack { done, now } => write!(
                 f,
-                "the clock was set back: something was done for it at {done}, and it is {now} now. What the wrong clock \
-                 put off is tried again at the next look"
+                "the clock was set back: the last activity was at {done}, and it is now {now}. Work that was delayed by the \
+                 wrong clock is retried at the next pass"
             ),
         }
     }
@@ -210,7 +210,7 @@ impl fmt::Display for Posts {
 impl fmt::Display for Again {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.next.map_or(Ok(()), |next| {
-            write!(f, ", tried again {}", ahead(next, self.now))
+            write!(f, ", next attempt {}", ahead(next, self.now))
         })
     }
 }
@@ -222,7 +222,7 @@ pub(crate) fn stop_sentence(stop: &Stopped) -> String {
         .as_ref()
         .map_or("everything", ProjectId::as_str);
     let reason = prefixed(": ", stop.reason.as_ref());
-    format!("{what} is stopped by {}{reason}", stop.stopped_by)
+    format!("{what} was stopped by {}{reason}", stop.stopped_by)
 }
 
 /// Returns the command that ends a stop.

@@ -11,7 +11,7 @@ use crate::text::prefixed;
 use crate::work::{Item, Rejection, RejectionState, Run, Status};
 
 /// Text for a missing reason.
-const NO_REASON: &str = "no reason was recorded";
+const NO_REASON: &str = "no reason recorded";
 
 pub(crate) fn item(item: &Item) -> Explanation {
     let why = item.failure_reason.as_deref().unwrap_or(NO_REASON);
@@ -28,18 +28,18 @@ pub(crate) fn item(item: &Item) -> Explanation {
         Status::Available => {
             Explanation::new(Because::Available, "it is ", "queued").since(Some(item.created_at))
         }
-        Status::Claimed => Explanation::new(Because::Claimed, "", "somebody runs it"),
+        Status::Claimed => Explanation::new(Because::Claimed, "", "it is running"),
         Status::Blocked => Explanation::new(
             Because::Blocked,
             "it is ",
-            "blocked, as its change is paused, stopped, held or in shadow",
+            "blocked because its change is paused, stopped, held or in shadow",
         ),
     }
 }
 
 pub(crate) fn run(run: &Run) -> Explanation {
     let ended = run.ended.map_or_else(
-        || "has not ended".to_owned(),
+        || "is still running".to_owned(),
         |ended| format!("ended: {ended}"),
     );
     let status = prefixed(", status ", run.exit_status);
@@ -49,7 +49,7 @@ pub(crate) fn run(run: &Run) -> Explanation {
 }
 
 pub(crate) fn review(review: &PastReview) -> Explanation {
-    let clause = format!("read as {}: {}", review.verdict, review.reason);
+    let clause = format!("parsed as {}: {}", review.verdict, review.reason);
     Explanation::new(Because::Review, "it was ", clause).since(Some(review.created_at))
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn feedback(feedback: &Feedback) -> Explanation {
     let reason = prefixed(": ", feedback.outcome_reason.as_deref());
     let clause = match feedback.outcome {
         Some(outcome) => format!("its outcome is {outcome}{reason}"),
-        None => "it waits for the next heartbeat".to_owned(),
+        None => "it is waiting for the next heartbeat".to_owned(),
     };
     Explanation::new(Because::Feedback, "", clause)
 }
@@ -76,24 +76,26 @@ pub(crate) fn rejection(rejection: &Rejection) -> Explanation {
     let fix = prefixed(" ", rejection.item_id.as_ref());
     let why = rejection.reason.as_deref().unwrap_or(NO_REASON);
     match rejection.state {
-        RejectionState::Pending => Explanation::new(Because::Pending, "it ", "waits for its fix"),
+        RejectionState::Pending => {
+            Explanation::new(Because::Pending, "it is ", "waiting for its fix")
+        }
         RejectionState::InFix => {
-            Explanation::new(Because::InFix, "", format!("the fix{fix} is to answer it"))
+            Explanation::new(Because::InFix, "", format!("the fix{fix} will address it"))
         }
         RejectionState::Fixed => {
-            Explanation::new(Because::Fixed, "", format!("the fix{fix} answered it"))
+            Explanation::new(Because::Fixed, "", format!("the fix{fix} addressed it"))
         }
         RejectionState::Superseded => {
-            let clause = format!("a newer one stands for it: {why}");
+            let clause = format!("it was superseded by a newer one: {why}");
             Explanation::new(Because::Superseded, "", clause)
         }
         RejectionState::Escalated => Explanation::new(
             Because::Escalated,
             "it ",
-            format!("went to a person: {why}"),
+            format!("was escalated to a person: {why}"),
         ),
         RejectionState::Skipped => {
-            let clause = format!("nothing was done for it: {why}");
+            let clause = format!("it was skipped: {why}");
             Explanation::new(Because::Skipped, "", clause)
         }
     }
@@ -101,7 +103,7 @@ pub(crate) fn rejection(rejection: &Rejection) -> Explanation {
 
 pub(crate) fn project(project: &Project) -> Explanation {
     let clause = format!("a project at {}", project.path);
-    Explanation::new(Because::Project, "it is ", clause).and("; projects wait for nothing")
+    Explanation::new(Because::Project, "it is ", clause).and("; a project has no state to explain")
 }
 
 /// Explains the outcome of an event, and returns the change that it led to.
@@ -125,7 +127,7 @@ pub(crate) fn event(conn: &Conn, event: &Event) -> bb::Result<(Explanation, Opti
         Explanation::new(
             Because::WaitsForHeartbeat,
             "",
-            "the next heartbeat takes it in",
+            "the next heartbeat will read it",
         )
         .since(Some(event.timestamp))
         .commands(["remand run".into(), "remand tick".into()])

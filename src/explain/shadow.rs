@@ -38,7 +38,7 @@ impl fmt::Display for InShadow {
         f.write_str("it is in shadow")?;
         if self.by_settings {
             let setting = shadow_setting(self.mode);
-            write!(f, ", as the settings say (`shadow = {setting}`)")?;
+            write!(f, ", because of the setting `shadow = {setting}`")?;
         }
         let what = match self.mode {
             Some(ShadowMode::Review) => {
@@ -46,7 +46,7 @@ impl fmt::Display for InShadow {
             }
             Some(ShadowMode::Dry) | None => "nothing is run, pushed or posted",
         };
-        write!(f, ": {what}; for real with `{}`", self.command())
+        write!(f, ": {what}; `{}` ends that", self.command())
     }
 }
 
@@ -84,7 +84,10 @@ pub(super) fn in_shadow(facts: &Facts) -> Explanation {
         (None, _) => {}
     }
     if let Some(rejection) = facts.pending.first() {
-        explanation = explanation.and(&format!("; {} waits for a fix", rejection.rejection_id));
+        explanation = explanation.and(&format!(
+            "; {} is waiting for a fix",
+            rejection.rejection_id
+        ));
     }
     explanation.commands_in_sentence([shadow.command()])
 }
@@ -96,11 +99,11 @@ fn not_looked_at(facts: &Facts, item: &Item) -> String {
     let is_reviewed =
         facts.shadow_mode == Some(ShadowMode::Review) && item.source == Source::CodeReview;
     if last_run.is_some_and(|run| run.item_id == item.item_id) {
-        format!("{what} has run, and what follows from it waits")
+        format!("{what} has run, and the next step is on hold")
     } else if is_reviewed {
-        format!("{what} is run in shadow by `remand run` or `remand tick`")
+        format!("`remand run` or `remand tick` will run {what} in shadow")
     } else {
-        format!("what {what} would do is looked at by `remand run` or `remand tick`")
+        format!("`remand run` or `remand tick` will record what {what} would do")
     }
 }
 

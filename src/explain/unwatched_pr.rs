@@ -48,13 +48,13 @@ impl UnwatchedPr {
             Explanation::new(
                 Because::NotLookedFor,
                 "",
-                format!("nothing looks for it: {why}"),
+                format!("it is not discovered automatically: {why}"),
             )
         };
         let explanation = match (&self.rules, &self.pull) {
             (None, _) => not_looked_for(format!("[projects.{project}.discover] is not set")),
             (Some(_), _) if self.lacks_url => {
-                not_looked_for(format!("`{project}` has no URL that could be pushed to"))
+                not_looked_for(format!("`{project}` has no push URL"))
             }
             (Some(rules), Some(pull)) => {
                 let clause = format!("not watched: {}", why(pull));
@@ -81,7 +81,10 @@ impl UnwatchedPr {
     /// Adds the rules of the project, and when it is checked again.
     fn and_looks(&self, explanation: Explanation, rules: &str, around: Around) -> Explanation {
         explanation
-            .and(&format!("; taken over are {rules}; {}", self.looks(around)))
+            .and(&format!(
+                "; the project takes over {rules}; {}",
+                self.looks(around)
+            ))
             .until(self.discovery.next_read)
     }
 
@@ -89,13 +92,13 @@ impl UnwatchedPr {
     fn looks(&self, around: Around) -> String {
         let now = around.now;
         let last = match (&self.discovery.trouble, self.discovery.read_at) {
-            (Some(trouble), _) => format!("the last look failed: {trouble}"),
-            (None, Some(read_at)) => format!("looked {}", ago(read_at, now)),
-            (None, None) => "not looked yet".to_owned(),
+            (Some(trouble), _) => format!("the last check failed: {trouble}"),
+            (None, Some(read_at)) => format!("last checked {}", ago(read_at, now)),
+            (None, None) => "not checked yet".to_owned(),
         };
         match (around.daemon, self.discovery.next_read) {
-            (Daemon::None, _) => format!("{last}, and no daemon runs that would look again"),
-            (_, Some(next)) => format!("{last}, again {}", ahead(next, now)),
+            (Daemon::None, _) => format!("{last}, and no daemon is running"),
+            (_, Some(next)) => format!("{last}, next check {}", ahead(next, now)),
             (_, None) => last,
         }
     }
@@ -104,7 +107,7 @@ impl UnwatchedPr {
 fn why(pull: &PullRow) -> String {
     pull.passed_over
         .clone()
-        .unwrap_or_else(|| "the next look takes it over".to_owned())
+        .unwrap_or_else(|| "it will be taken over at the next check".to_owned())
 }
 
 fn in_words(rules: &Discover) -> String {
@@ -123,12 +126,12 @@ fn in_words(rules: &Discover) -> String {
     }
     said.push(
         if rules.drafts {
-            "drafts too"
+            "including drafts"
         } else {
-            "no drafts"
+            "without drafts"
         }
         .to_owned(),
     );
-    said.push(format!("at most {} at once", rules.max_open));
-    format!("those {}", said.join(", "))
+    said.push(format!("at most {} at a time", rules.max_open));
+    format!("PRs {}", said.join(", "))
 }

@@ -19,7 +19,7 @@ pub(super) fn plist(wish: &UnitSpec) -> Result<String, Unfit> {
     Ok(format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>
 <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">
-<!-- {MARK}: changes made here are lost with the next one. -->
+<!-- {MARK}; the next one overwrites this file. -->
 <plist version=\"1.0\">
 <dict>
 \t<key>Label</key>
@@ -35,7 +35,7 @@ pub(super) fn plist(wish: &UnitSpec) -> Result<String, Unfit> {
 \t</dict>
 \t<key>RunAtLoad</key>
 \t<true/>
-\t<!-- As after any failure. launchd can't be told that wrong settings stay wrong: it tries again every ten seconds. -->
+\t<!-- Restarts after any failure, every ten seconds: launchd cannot exclude exit codes such as that for invalid settings. -->
 \t<key>KeepAlive</key>
 \t<dict>
 \t\t<key>SuccessfulExit</key>

@@ -82,11 +82,9 @@ pub(crate) fn seen_from(root: &Path, path: &Path) -> PathBuf {
 /// Path or word that cannot be written into such a file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unfit {
-    #[error(
-        "{what:?} can't be written into a unit: it has a control character in it, or is not UTF-8"
-    )]
+    #[error("cannot write {what:?} into a unit: it contains a control character or is not UTF-8")]
     Text { what: String },
-    #[error("systemd starts no program with a quote or a backslash in its path, such as {}: move it elsewhere", program.display())]
+    #[error("systemd cannot start a program with a quote or a backslash in its path: {}; move it elsewhere", program.display())]
     Program { program: PathBuf },
 }
 

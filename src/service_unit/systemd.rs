@@ -19,11 +19,9 @@ pub(super) fn unit(wish: &UnitSpec) -> Result<String, Unfit> {
         Scope::System { .. } => "systemctl edit remand",
     };
     let mut text = format!(
-        "# {MARK}: changes made here are lost with the next one, those made with\n# `{edit}` are kept.\n\n"
+        "# {MARK}; the next one overwrites this file. Changes made with\n# `{edit}` are kept.\n\n"
     );
-    text.push_str(
-        "[Unit]\nDescription=remand: sends rejected work back to the agent that can fix it\n",
-    );
+    text.push_str("[Unit]\nDescription=remand: sends rejected work back to a coding agent\n");
     if wish.scope != Scope::User {
         text.push_str("After=network-online.target\nWants=network-online.target\n");
     }
@@ -63,26 +61,26 @@ fn how_to_run(wish: &UnitSpec) -> Result<String, Unfit> {
         wish.stop_s,
     );
     Ok(format!(
-        "# Ready is said when it works, and only by the daemon itself: agents have no word here.
+        "# Only the daemon itself reports readiness; messages from agents are ignored.
 Type=notify
 NotifyAccess=main
 ExecStart={exec}
 ExecReload=kill -HUP $MAINPID
 Environment={path}
-# Optional: NAME=value lines for what agents need to log in. Keep it readable for its owner alone (chmod 600).
+# Optional: NAME=value lines with the credentials of agents. It must be readable only by its owner (chmod 600).
 EnvironmentFile=-{environment}
 Restart=on-failure
 RestartSec=5
-# Wrong usage, wrong settings: another start changes nothing. 5: another daemon uses the blackboard, or the database was
-# removed or replaced while it ran, and a start would begin with an empty one.
+# 2 and 3: usage or configuration error, which a restart cannot fix. 5: another daemon uses the blackboard, or the
+# database was removed or replaced while the daemon ran, and a restart would create an empty one.
 RestartPreventExitStatus=2 3 5
-# Fed by a heartbeat that passed and a blackboard that took a write.
+# Notified after each successful heartbeat and write to the blackboard.
 WatchdogSec=60
-# dispatch.stop_grace_s, limits.grace_s, and a moment to put worktrees back.
+# dispatch.stop_grace_s, limits.grace_s, and some time to restore worktrees.
 TimeoutStopSec={stop_s}
-# The daemon ends its agents in good order; what is left of them after that is killed.
+# The daemon stops its agents in an orderly way; processes that are left are killed.
 KillMode=mixed
-# One agent that eats all memory is no reason to stop the daemon.
+# An agent that runs out of memory must not stop the daemon.
 OOMPolicy=continue
 "
     ))
@@ -95,32 +93,32 @@ RestrictSUIDSGID=yes
 RestrictRealtime=yes
 LockPersonality=yes
 SystemCallArchitectures=native
-# AF_NETLINK: agents ask which addresses the machine has.
+# AF_NETLINK: agents list the addresses of the machine.
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
-# @mount: bubblewrap makes the sandboxes of agents. The rest: some agents make their own.
+# @mount: bubblewrap creates the sandboxes of agents. The rest: some agents create their own sandbox.
 SystemCallFilter=@system-service @mount seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self
 SystemCallErrorNumber=EPERM
 
 # Deliberately not set:
-#   MemoryDenyWriteExecute: agents run on Node and other programs that compile as they run.
-#   RestrictNamespaces, PrivateUsers: bubblewrap makes namespaces.
-#   PrivateNetwork, IPAddressDeny: agents speak to their models, git and gh to the forge.
+#   MemoryDenyWriteExecute: agents use Node and other just-in-time compilers.
+#   RestrictNamespaces, PrivateUsers: bubblewrap creates namespaces.
+#   PrivateNetwork, IPAddressDeny: agents connect to their models, git and gh to GitHub.
 #   ProtectKernelTunables, ProtectKernelLogs, ProtectHostname, ProcSubset: each covers a part of /proc, and the kernel then
-#     lets no sandbox have a /proc of its own (\"Can't mount proc\").
-#   ProtectProc: it hides the watchers of agents from the daemon, which would take them for dead.
-#   SystemCallFilter=ptrace: only debuggers and leak checkers in gates need it; add it where they run.
-#   Delegate: remand makes no control groups.
+#     refuses to mount /proc in a sandbox (\"Can't mount proc\").
+#   ProtectProc: it hides the supervisors of agents from the daemon, which would consider them dead.
+#   SystemCallFilter=ptrace: only debuggers and leak checkers in gates need it; add it if you use them.
+#   Delegate: remand does not create control groups.
 ";
 
 const AS_A_USER: &str =
-    "#   ProtectSystem, ProtectHome, PrivateTmp, PrivateDevices and others that need more rights than a user's.
+    "#   ProtectSystem, ProtectHome, PrivateTmp, PrivateDevices and others: they need root.
 ";
 
 fn for_the_machine(wish: &UnitSpec, run_as: &str) -> Result<String, Unfit> {
     let user = quoted(run_as)?;
     let mut text = format!(
         "
-# Needs a user of that name. Let it log in to the forge itself: `sudo -u {run_as} gh auth login`. No token belongs here.
+# This user must exist and be logged in to GitHub: `sudo -u {run_as} gh auth login`. Do not put tokens into this file.
 User={user}
 StateDirectory=remand
 StateDirectoryMode=0700
@@ -136,8 +134,8 @@ ProtectClock=yes
 RemoveIPC=yes
 KeyringMode=private
 
-# All else is read-only. These are from the settings and the projects of the blackboard: after others were added,
-# `remand service install` is due again (`remand service status` says so).
+# Everything else is read-only. The paths come from the settings and the projects: after adding a project, run
+# `remand service install` again (`remand service status` reports when that is needed).
 ProtectSystem=strict
 "
     );

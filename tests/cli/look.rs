@@ -10,7 +10,7 @@ use crate::support::{World, wait_for};
 fn an_empty_board_says_what_to_do() {
     let world = World::new();
     let output = world.remand(&[]).ok();
-    assert_eq!(output.stdout, "Nothing is on the board.\n");
+    assert_eq!(output.stdout, "The board is empty.\n");
     assert!(
         output.stderr.contains("remand project add"),
         "{}",
@@ -26,27 +26,26 @@ fn the_whole_loop_as_people_see_it() {
     let site = Site::with_agents(FIXER);
     insta::assert_snapshot!(site.shows(&[]), @"
     no daemon is running: start it with `remand run` or `remand service install`
-    CHANGE  BOARD        FIX  TITLE         WHY                                       SINCE
-    c1      Code review  0/2  add work.txt  code_review w1 is queued, no daemon runs  just now
+    CHANGE  BOARD        FIX  TITLE         WHY                                             SINCE
+    c1      Code review  0/2  add work.txt  code_review w1 is queued, no daemon is running  just now
     ");
     site.remand(&["tick"]).ok();
     insta::assert_snapshot!(site.shows(&["list"]), @"
-    CHANGE  BOARD             FIX  TITLE         WHY                          SINCE
-    c1      Waiting approval  1/2  add work.txt  waits for you to approve it  just now
+    CHANGE  BOARD             FIX  TITLE         WHY                        SINCE
+    c1      Waiting approval  1/2  add work.txt  waiting for your approval  just now
     ");
     let status = site.shows(&["status", "c1"]);
     let (spent, rest): (Vec<&str>, Vec<&str>) =
         status.lines().partition(|line| line.starts_with("spent"));
     assert!(
-        spent[0].contains("1 of 8 fixes")
-            && spent[0].contains("of 4 h agents' time, $0.00 of $10.00"),
+        spent[0].contains("1 of 8 fixes") && spent[0].contains("of 4 h run time, $0.00 of $10.00"),
         "{spent:?}"
     );
-    let silent = "(the run of fixer and the 2 runs of reviewer reported no cost: time and fixes bound those)";
+    let silent = "(the run of fixer and the 2 runs of reviewer reported no cost: only the limits on time and fixes apply)";
     assert!(spent[0].ends_with(silent), "{spent:?}");
     insta::assert_snapshot!(rest.join("\n"), @"
     c1  add work.txt
-      its review is done and it waits for you to approve it (approved: all is well, just now)  (just now)
+      its review passed and it is waiting for your approval (approved: all is well, just now)  (just now)
         remand diff c1
         remand approve c1
         remand reject c1 --text …
@@ -68,12 +67,12 @@ fn the_whole_loop_as_people_see_it() {
     ");
     insta::assert_snapshot!(site.shows(&["why", "c1"]), @"
     c1
-      its review is done and it waits for you to approve it (approved: all is well,
+      its review passed and it is waiting for your approval (approved: all is well,
       just now)  (just now)
         remand diff c1
         remand approve c1
         remand reject c1 --text …
-      fixes per round: at most 2 (2 from `loop.max_fix_cycles` (default))
+      maximum fixes per round: 2 (2 from `loop.max_fix_cycles` (default))
 
     EVENT  WHEN      TYPE           BY               WHAT
     8      just now  work_rejected  remand           changes requested: work.txt is
@@ -104,7 +103,7 @@ fn the_whole_loop_as_people_see_it() {
     insta::assert_snapshot!(site.shows(&["show", "v1"]), @r#"
     v1  of c1, changes_requested
     summary    work.txt is wrong
-    read as    contract: The review says changes_requested.
+    parsed as  contract: The review says changes_requested.
     commit     SHA against SHA
     item       w1
     when       TIME (just now)
@@ -151,7 +150,7 @@ fn the_whole_loop_as_people_see_it() {
     status     completed
     priority   P1
     change     c1
-    made       TIME (just now)
+    created    TIME (just now)
     attempt    1 (epoch 1)
     run        r2 by fixer: agent, status 0
     rejection  j1 (fixed): changes requested: work.txt is wrong
@@ -170,7 +169,7 @@ fn the_whole_loop_as_people_see_it() {
     "#);
     insta::assert_snapshot!(site.shows(&["why", "j1"]).lines().take(2).collect::<Vec<_>>().join("\n"), @"
     j1
-      the fix w2 answered it
+      the fix w2 addressed it
     ");
     insta::assert_snapshot!(site.shows(&["diff", "c1", "--cycle", "1"]), @"
     diff --git a/fixed b/fixed
@@ -257,20 +256,20 @@ fn is_time(text: &str) -> bool {
 fn what_is_not_there_is_not_found() {
     let site = Site::under_review();
     for (args, said) in [
-        (&["show", "w7"][..], "there is no work item `w7`"),
-        (&["show", "r7"], "there is no run `r7`"),
-        (&["show", "v7"], "there is no review `v7`"),
-        (&["show", "j7"], "there is no rejection `j7`"),
-        (&["show", "f7"], "there is no finding `f7`"),
-        (&["show", "7000"], "there is no event `7000`"),
+        (&["show", "w7"][..], "no such work item: `w7`"),
+        (&["show", "r7"], "no such run: `r7`"),
+        (&["show", "v7"], "no such review: `v7`"),
+        (&["show", "j7"], "no such rejection: `j7`"),
+        (&["show", "f7"], "no such finding: `f7`"),
+        (&["show", "7000"], "no such event: `7000`"),
         (&["show", "feature/logn"], "did you mean `feature/login`?"),
-        (&["why", "nonsense at all"], "there is no change"),
+        (&["why", "nonsense at all"], "no such change"),
         (&["status", "c2"], "did you mean `c1`?"),
         (&["events", "--change", "c2"], "did you mean `c1`?"),
-        (&["log", "r1"], "there is no run `r1`"),
+        (&["log", "r1"], "no such run: `r1`"),
         (&["log", "c1"], "`c1` has no run yet"),
         (&["diff", "c1", "--cycle", "1"], "c1 has no fix 1"),
-        (&["diff", "x"], "there is no change `x`"),
+        (&["diff", "x"], "no such change: `x`"),
     ] {
         site.remand(args).fails(4, said);
     }
@@ -306,16 +305,13 @@ fn why_answers_for_whatever_a_change_waits_for() {
         (because.as_str(), commands.join(", ").as_str()),
         ("queued", "remand run, remand tick")
     );
-    assert_eq!(
-        answer,
-        "code_review w1 is queued; no daemon runs that would take it"
-    );
+    assert_eq!(answer, "code_review w1 is queued; no daemon is running");
 
     set("UPDATE work_items SET not_before = '2999-01-01T00:00:00.000Z'");
     let (because, answer, _) = why(&site, "c1");
     assert_eq!(because, "delayed");
     assert!(
-        answer.contains("waits until 2999-01-01T00:00:00.000Z (in "),
+        answer.contains("is delayed until 2999-01-01T00:00:00.000Z (in "),
         "{answer}"
     );
     set("UPDATE work_items SET not_before = NULL");
@@ -343,7 +339,11 @@ fn why_answers_for_whatever_a_change_waits_for() {
         "{answer}"
     );
     set("UPDATE work_items SET claimed_by = 'somebody'");
-    assert!(why(&site, "c1").1.contains("can't tell whether that lives"));
+    assert!(
+        why(&site, "c1")
+            .1
+            .contains("cannot tell whether that process is alive")
+    );
     set("UPDATE work_items SET status = 'available', claimed_by = NULL, lease_expires_at = NULL");
 
     set("UPDATE work_items SET status = 'blocked'");
@@ -391,7 +391,7 @@ fn why_answers_for_an_end() {
     site.remand(&["approve", "c1"]).ok();
     assert_eq!(
         why(&site, "c1").1,
-        "it was approved by ada: merge feature/login when you like"
+        "it was approved by ada: ready to merge feature/login"
     );
     site.remand(&["cancel", "c1", "--why", "done elsewhere"])
         .ok();
@@ -468,7 +468,7 @@ fn why_answers_for_an_event_that_made_no_work() {
     let (because, answer, _) = why(&site, &known);
     assert_eq!(
         (because.as_str(), answer.as_str()),
-        ("pending", "it became j2: it waits for its fix")
+        ("pending", "it became j2: it is waiting for its fix")
     );
     assert_eq!(why(&site, "1").0, "event");
 }

@@ -13,10 +13,10 @@ fn a_number_is_a_pull_request_of_the_project_you_are_in() {
     let world = &play.world;
     world
         .remand(&["watch", "1"])
-        .fails(4, "this directory is in none");
+        .fails(4, "the current directory is not in a project");
     world
         .remand(&["watch", "https://example.org/ada/calc/pull/1"])
-        .fails(2, "as its URL at https://github.com");
+        .fails(2, "a URL on https://github.com");
     let watched = world.remand_in(&play.repo, &["watch", "1"]).ok();
     assert!(
         watched.stdout.contains("c1 is ada/calc#1"),
@@ -44,11 +44,12 @@ fn a_number_is_a_pull_request_of_the_project_you_are_in() {
     assert!(event.starts_with("2  "), "{event}");
     world
         .remand_in(&play.repo, &["show", "999"])
-        .fails(4, "a PR of the project you are in");
+        .fails(4, "a PR of the current project");
     for command in ["status", "diff", "pause"] {
-        world
-            .remand_in(&play.repo, &[command, "999"])
-            .fails(4, "a number alone is a PR of the project you are in");
+        world.remand_in(&play.repo, &[command, "999"]).fails(
+            4,
+            "a number refers to a PR of the project in the current directory",
+        );
         world.remand(&[command, "1"]).fails(4, "owner/repo#42");
     }
 }
@@ -70,7 +71,7 @@ fn a_piece_of_feedback_is_shown() {
     assert_eq!(world.json(&["why", "g1"])["because"], "feedback");
     world
         .remand(&["show", "g99"])
-        .fails(4, "there is no feedback `g99`");
+        .fails(4, "no such feedback: `g99`");
 }
 
 #[test]

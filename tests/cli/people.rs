@@ -11,8 +11,8 @@ fn a_rejection_of_finished_work_makes_its_fix_at_once() {
         .remand(&["reject", "c1", "--text", "the retry loop never ends"])
         .ok();
     insta::assert_snapshot!(site.world.plain(&output.stdout), @"
-    c1 is rejected
-      review_fix w4 is queued; no daemon runs that would take it  (just now)
+    c1 was rejected
+      review_fix w4 is queued; no daemon is running  (just now)
         remand run
         remand tick
     ");
@@ -53,9 +53,12 @@ fn a_rejection_is_read_from_a_file_or_stdin_by_branch_or_path() {
     );
     let why = site.world.json(&["why", "c1"]);
     let answer = why["answer"].as_str().unwrap();
-    assert!(answer.contains("j1, j2, j3 wait until then"), "{answer}");
+    assert!(
+        answer.contains("j1, j2, j3 are waiting until then"),
+        "{answer}"
+    );
     site.remand(&["reject", "c1", "--file", "nowhere.md"])
-        .fails(4, "there is no file nowhere.md");
+        .fails(4, "no such file: nowhere.md");
     site.remand(&["reject", "c1", "--text", " "])
         .fails(2, "the text is empty");
     site.remand(&["reject", "c1"]).fails(2, "--file");
@@ -65,7 +68,7 @@ fn a_rejection_is_read_from_a_file_or_stdin_by_branch_or_path() {
         .fails(4, "hint: did you mean `c1`?");
     site.remand(&["cancel", "c1"]).ok();
     site.remand(&["reject", "c1", "--text", "late"])
-        .fails(1, "c1 is closed");
+        .fails(1, "c1 is already closed");
 }
 
 #[test]
@@ -75,7 +78,7 @@ fn approving_ends_what_is_open() {
     let output = site.remand(&["approve", "c1"]).ok();
     insta::assert_snapshot!(site.world.plain(&output.stdout), @"
     c1 is approved
-      it was approved by ada: merge feature/login when you like  (just now)
+      it was approved by ada: ready to merge feature/login  (just now)
     ");
     assert_eq!(
         site.world
@@ -91,7 +94,7 @@ fn approving_ends_what_is_open() {
         "skipped|approved by ada"
     );
     site.remand(&["approve", "nobody"])
-        .fails(4, "there is no change `nobody`");
+        .fails(4, "no such change: `nobody`");
     site.remand(&["check"]).ok();
 }
 
@@ -117,7 +120,7 @@ fn a_branch_that_moved_is_not_approved() {
     );
     for command in ["status", "why"] {
         let said = site.shows(&[command, "c1"]);
-        assert!(said.contains("which is not reviewed"), "{said}");
+        assert!(said.contains("which has not been reviewed"), "{said}");
     }
 }
 
@@ -242,13 +245,13 @@ fn items_are_added_with_the_checks_of_all_others() {
         all.extend(args);
         site.remand(&all)
     };
-    add(&["code_review", "--change", "c1"]).fails(1, "c1 has an open code_review already: w1");
-    add(&["review_fix", "--change", "c1"]).fails(1, "a review_fix is made from a rejection");
+    add(&["code_review", "--change", "c1"]).fails(1, "c1 already has an open code_review: w1");
+    add(&["review_fix", "--change", "c1"]).fails(1, "cannot add a review_fix without a rejection");
     add(&["nonsense", "--change", "c1"]).fails(2, "unknown source `nonsense`; allowed: github");
-    add(&["manual", "--change", "c4"]).fails(4, "there is no change `c4`");
+    add(&["manual", "--change", "c4"]).fails(4, "no such change: `c4`");
     add(&["manual", "--change", "c1", "--priority", "P9"]).fails(2, "allowed: P1, P2, P3");
-    add(&["manual", "--change", "c1", "--metadata", "{"]).fails(2, "--metadata is not JSON");
-    add(&["manual", "--change", "c1", "--metadata", "[]"]).fails(2, "not an object");
+    add(&["manual", "--change", "c1", "--metadata", "{"]).fails(2, "--metadata is not valid JSON");
+    add(&["manual", "--change", "c1", "--metadata", "[]"]).fails(2, "not a JSON object");
     let item = site.world.json(&[
         "item",
         "add",
@@ -263,7 +266,7 @@ fn items_are_added_with_the_checks_of_all_others() {
     assert_eq!(item["item_id"], "w2");
     assert_eq!(item["metadata"]["note"], 1);
     insta::assert_snapshot!(site.shows(&["item", "list"]), @"
-    ITEM  SOURCE       STATUS     PRIO  CHANGE  TITLE                MADE
+    ITEM  SOURCE       STATUS     PRIO  CHANGE  TITLE                CREATED
     w2    manual       available  P1    c1      add work.txt         just now
     w1    code_review  available  P2    c1      Review add work.txt  just now
     ");
@@ -310,7 +313,7 @@ fn an_item_that_is_cancelled_leaves_no_change_behind() {
         "available"
     );
     site.remand(&["item", "requeue", "w1"])
-        .fails(1, "open code_review already");
+        .fails(1, "already has an open code_review");
     site.remand(&["item", "requeue", "w9"])
         .fails(4, "no work item `w9`");
     site.remand(&["item", "show", "w9"])

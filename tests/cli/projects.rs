@@ -70,7 +70,7 @@ fn the_settings_of_a_new_project_are_found_or_given() {
     add(&world.repo("plain"), &[]).ok();
     assert_eq!(config_file(&world), before);
     add(&world.repo("bad"), &["--label", "x"]).fails(2, "--label needs a repository on GitHub");
-    add(&world.repo("worse"), &["--gate", "a && b"]).fails(2, "no shell reads it");
+    add(&world.repo("worse"), &["--gate", "a && b"]).fails(2, "no shell is used");
     assert_eq!(config_file(&world), before);
     // A second `init` names the command.
     world
@@ -109,9 +109,9 @@ fn on_a_terminal_it_asks_as_init_does() {
     };
     let answers = |agrees: &'static str| {
         [
-            ("makes a fresh worktree of site ready?", "\n"),
-            ("must pass before a fix of site is pushed?", "make check\n"),
-            ("Begin in shadow", "no\n"),
+            ("prepares a fresh worktree of site", "\n"),
+            ("must pass before a fix of site is pushed", "make check\n"),
+            ("Start in shadow", "no\n"),
             ("Add this to", agrees),
         ]
     };
@@ -132,7 +132,7 @@ fn a_project_is_shown() {
     site
     path       WORLD/src/site
     branch     main
-    pushes to  nowhere: no URL is pinned
+    pushes to  nowhere: no push URL is set
     agent      none
     setup      none
     gates      none
@@ -185,7 +185,7 @@ fn a_removed_project_keeps_its_history_and_comes_back() {
     }
     site.world
         .remand_in(&site.worktree, &["review"])
-        .fails(1, "which is no project yet");
+        .fails(1, "which is not a project yet");
     // Its name is its history's; the repository gets it back.
     let other = site.world.repo("other");
     site.remand(&["project", "add", other.to_str().unwrap(), "--name", "site"])

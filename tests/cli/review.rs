@@ -12,11 +12,11 @@ fn a_project_is_added_once_and_listed() {
     let path = repo.to_str().unwrap();
     let added = world.remand(&["project", "add", path]).ok();
     assert!(
-        added.stderr.contains("no agent is set for `site` yet"),
+        added.stderr.contains("`site` has no agent yet"),
         "{}",
         added.stderr
     );
-    insta::assert_snapshot!(world.plain(&added.stdout), @"site is WORLD/src/site, work goes into main");
+    insta::assert_snapshot!(world.plain(&added.stdout), @"site is WORLD/src/site; work is merged into main");
     world
         .remand(&["project", "add", path])
         .fails(1, "is already known as project `site`");
@@ -52,10 +52,10 @@ fn a_project_must_be_a_repository_with_a_name_and_a_branch() {
     let path = repo.to_str().unwrap();
     world
         .remand(&["project", "add", path, "--name", "a b"])
-        .fails(2, "can't be the name of a project");
+        .fails(2, "invalid project name");
     world
         .remand(&["project", "add", path, "--repo", "nobody"])
-        .fails(2, "as owner/name");
+        .fails(2, "use owner/name");
     world
         .remand(&["project", "add", path, "--default-branch", "a..b"])
         .fails(2, "a..b");
@@ -83,8 +83,8 @@ fn the_url_that_is_pushed_to_is_pinned() {
             "credential helper",
         ),
         ("ext::sh -c whoami", "https://HOST/PATH"),
-        ("-oProxyCommand=x", "begins with `-`"),
-        ("../site", "not of a kind"),
+        ("-oProxyCommand=x", "starts with `-`"),
+        ("../site", "scheme is not supported"),
     ] {
         let refused = world
             .remand(&["project", "add", path, "--url", url])
@@ -110,7 +110,7 @@ fn the_url_that_is_pushed_to_is_pinned() {
         &["remote", "set-url", "origin", "http://github.com/ada/site"],
     );
     let added = world.remand(&["project", "add", path]).ok();
-    let what = "note: nothing can be pushed to pull requests of ada/site: no URL is pinned";
+    let what = "note: cannot push to pull requests of ada/site: no push URL is set";
     assert!(added.stderr.contains(what), "{}", added.stderr);
     assert_eq!(
         world.json(&["project", "list"])[0]["remote_url"],
@@ -125,7 +125,7 @@ fn the_url_that_is_pushed_to_is_pinned() {
         .ok()
         .stdout;
     assert!(
-        pinned.contains("what is pushed goes to https://github.com/ada/site.git"),
+        pinned.contains("pushes go to https://github.com/ada/site.git"),
         "{pinned}"
     );
     world.git(
@@ -167,8 +167,8 @@ fn the_url_of_origin_is_the_default() {
         .remand(&["project", "add", repo.to_str().unwrap()])
         .ok();
     insta::assert_snapshot!(world.plain(&added.stdout), @"
-    site is WORLD/src/site, work goes into main
-    what is pushed goes to git@github.com:ada/site.git
+    site is WORLD/src/site; work is merged into main
+    pushes go to git@github.com:ada/site.git
     ");
     assert_eq!(
         world.json(&["project", "list"])[0]["remote_url"],
@@ -181,8 +181,8 @@ fn a_worktree_enters_with_its_review() {
     let site = Site::new();
     let output = site.world.remand_in(&site.worktree, &["review"]).ok();
     insta::assert_snapshot!(site.world.plain(&output.stdout), @"
-    c1 is to be reviewed
-      code_review w1 is queued; no daemon runs that would take it  (just now)
+    c1 will be reviewed
+      code_review w1 is queued; no daemon is running  (just now)
         remand run
         remand tick
     ");
@@ -241,7 +241,7 @@ fn a_new_project_is_added_only_when_asked() {
     let worktree = world.worktree(&repo, "feature/login");
     world
         .remand_in(&worktree, &["review"])
-        .fails(1, "hint: `remand project add");
+        .fails(1, "hint: add it with `remand project add");
     assert!(!world.db().exists(), "nothing was begun");
     world
         .remand_in(&worktree, &["review", "--add-project"])
@@ -263,9 +263,9 @@ fn what_can_not_be_reviewed_is_refused_and_nothing_is_written() {
     };
     review(world.root(), &[]).fails(1, "is not in a git repository");
     review(world.root(), &["--worktree", "nowhere"]).fails(4, "no such folder");
-    review(repo, &[]).fails(1, "is on main, the branch that work goes into");
+    review(repo, &[]).fails(1, "is on main, the branch that work is merged into");
     review(repo, &["--branch", "nobody"]).fails(4, "no worktree of");
-    review(worktree, &["--base", "nothing"]).fails(4, "there is no branch nothing");
+    review(worktree, &["--base", "nothing"]).fails(4, "the base branch nothing does not exist");
     review(worktree, &["--title", " "]).fails(2, "the title is empty");
     review(worktree, &["--max-cycles", "101"]).fails(2, "101");
     review(worktree, &["--max-cycles", "many"]).fails(2, "many");
@@ -279,7 +279,7 @@ fn what_can_not_be_reviewed_is_refused_and_nothing_is_written() {
     world.git(worktree, &["stash", "-q", "-u"]);
 
     world.git(worktree, &["checkout", "-q", "--detach"]);
-    review(worktree, &[]).fails(1, "is on no branch");
+    review(worktree, &[]).fails(1, "has a detached HEAD");
     world.git(worktree, &["switch", "-q", "feature/login"]);
 
     world.git(repo, &["branch", "-q", "empty"]);
@@ -288,11 +288,11 @@ fn what_can_not_be_reviewed_is_refused_and_nothing_is_written() {
         repo,
         &["worktree", "add", "-q", empty.to_str().unwrap(), "empty"],
     );
-    review(&empty, &[]).fails(1, "there is nothing to review");
+    review(&empty, &[]).fails(1, "nothing to review");
     world.commit(&empty, "x", "x", "there");
     fs::remove_file(empty.join("x")).unwrap();
     world.git(&empty, &["commit", "-q", "-am", "and back"]);
-    review(&empty, &[]).fails(1, "there is nothing to review");
+    review(&empty, &[]).fails(1, "nothing to review");
 
     let outside = world.root().join("elsewhere");
     world.git(
@@ -308,7 +308,7 @@ fn what_can_not_be_reviewed_is_refused_and_nothing_is_written() {
     );
     world.commit(&outside, "x", "x", "far");
     review(&outside, &[])
-        .fails(1, "is not in a folder where worktrees may be")
+        .fails(1, "is not in a directory for worktrees")
         .stderr
         .contains("worktree_roots");
 
@@ -331,7 +331,7 @@ fn a_change_under_way_says_how_it_stands() {
     assert!(
         again
             .stdout
-            .starts_with("c1 has a review under way already"),
+            .starts_with("c1 already has a review in progress"),
         "{}",
         again.stdout
     );
@@ -356,7 +356,7 @@ fn a_change_under_way_says_how_it_stands() {
         .git(&site.worktree, &["switch", "-q", "-c", "another"]);
     site.world
         .remand_in(&site.worktree, &["review"])
-        .fails(1, "but it is on another now");
+        .fails(1, "but is now on another");
     site.remand(&["check"]).ok();
 }
 
@@ -378,7 +378,7 @@ fn a_branch_is_not_taken_twice() {
     );
     site.world
         .remand_in(&elsewhere, &["review"])
-        .fails(1, "branch feature/login is c1 already");
+        .fails(1, "branch feature/login already belongs to c1");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn a_head_with_a_verdict_is_not_reviewed_again_until_it_moves() {
     assert!(
         judged
             .stdout
-            .starts_with("c1 has a verdict for this head already"),
+            .starts_with("c1 already has a verdict for this head"),
         "{}",
         judged.stdout
     );
@@ -474,7 +474,7 @@ fn a_person_who_fixed_an_escalated_change_has_it_reviewed() {
     assert_eq!(site.state("c1"), "escalated");
     site.world
         .remand_in(&site.worktree, &["review"])
-        .fails(5, "c1 needs you, and its head has not moved since");
+        .fails(5, "c1 needs you, and its head has not changed");
     site.world.commit(&site.worktree, "fixed", "", "by hand");
     site.world.remand_in(&site.worktree, &["review"]).ok();
     assert_eq!(site.state("c1"), "pending_self_review");

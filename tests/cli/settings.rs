@@ -17,7 +17,7 @@ fn settings_are_shown_with_their_origin() {
         world.plain(&path.stdout),
         "WORLD/config/remand/config.toml\n"
     );
-    assert!(path.stderr.contains("it is not there"));
+    assert!(path.stderr.contains("it does not exist"));
     assert_eq!(world.json(&["config", "path"])["exists"], false);
     let defaults = world.remand(&["config", "defaults"]).ok().stdout;
     world.config(&defaults);
@@ -39,7 +39,7 @@ fn settings_are_shown_with_their_origin() {
     );
     world
         .remand(&["config", "show", "loops"])
-        .fails(4, "there is no setting `loops`");
+        .fails(4, "no such setting: `loops`");
     assert!(
         world.json(&["config", "defaults"])["text"]
             .as_str()
@@ -60,7 +60,8 @@ fn the_path_of_a_broken_config_file_is_printed() {
             "WORLD/config/remand/config.toml\n"
         );
         assert!(
-            path.stderr.contains("`remand config check` says why"),
+            path.stderr
+                .contains("`remand config check` shows the error"),
             "{}",
             path.stderr
         );
@@ -220,16 +221,16 @@ fn a_database_of_somebody_else_is_left_alone() {
 fn evaluators_are_listed_shown_and_checked() {
     let world = World::new();
     insta::assert_snapshot!(world.remand(&["evaluators", "list"]).ok().stdout, @"
-    EVALUATOR        ON                           SCHEDULE         TAKEN IN  LAST   FROM
-    pr_feedback      -                            * * * * * (utc)  event 0   never  stock
-    review_feedback  work_rejected work_approved  -                event 0   never  stock
+    EVALUATOR        ON                           SCHEDULE         READ UP TO  LAST   FROM
+    pr_feedback      -                            * * * * * (utc)  event 0     never  stock
+    review_feedback  work_rejected work_approved  -                event 0     never  stock
     ");
     insta::assert_snapshot!(world.remand(&["evaluators", "show", "review_feedback"]).ok().stdout, @"
     review_feedback
     kind       review_feedback
     on         work_rejected, work_approved
     needs      pr_feedback
-    taken in   event 0
+    read up to event 0
     from       stock
     ");
     assert_eq!(
@@ -317,7 +318,7 @@ fn a_review_is_read_aloud() {
     assert!(unclear.stdout.contains("\"unclear\""), "{}", unclear.stdout);
     world
         .remand(&["read-review", "nowhere.md"])
-        .fails(4, "there is no file nowhere.md");
+        .fails(4, "no such file: nowhere.md");
     world
         .remand(&["read-review", "review.md", "--threshold", "bad"])
         .fails(2, "allowed: critical");

@@ -97,7 +97,7 @@ fn a_text_has_one_source() {
     }
     for command in ["reject", "comment"] {
         site.remand(&[command, "c1"])
-            .fails(2, "with --text TEXT or with --file FILE");
+            .fails(2, "--text TEXT or --file FILE");
         site.remand(&[command, "c1", " "])
             .fails(2, "the text is empty");
     }
@@ -188,9 +188,8 @@ fn a_diff_has_a_summary_and_shows_one_run() {
     );
     assert!(site.world.json(&["diff", "c1"])["run_id"].is_null());
     site.remand(&["diff", "r2", "--cycle", "1"])
-        .fails(2, "--cycle is for a change, and r2 is a run");
-    site.remand(&["diff", "r9"])
-        .fails(4, "there is no run `r9`");
+        .fails(2, "--cycle needs a change, but r2 is a run");
+    site.remand(&["diff", "r9"]).fails(4, "no such run: `r9`");
     site.remand(&["diff", "c1", "--raw", "--stat"])
         .fails(2, "cannot be used with");
 }

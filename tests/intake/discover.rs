@@ -42,7 +42,7 @@ fn those_that_fit_the_rules_are_taken_over_and_the_others_say_why_not() {
             .sqlite("SELECT change_id, pr_number, adopted_by FROM changes"),
         "c1|1|discovery"
     );
-    let rules = "with the label `remand`, by ada or bob, from agent/** or feature, no drafts, at most 5 at once";
+    let rules = "with the label `remand`, by ada or bob, from agent/** or feature, without drafts, at most 5 at a time";
     for (number, why) in [
         (2, "it is a draft"),
         (3, "its author mallory is not in `authors`"),
@@ -53,7 +53,7 @@ fn those_that_fit_the_rules_are_taken_over_and_the_others_say_why_not() {
         let told = answer(&stage, number);
         assert!(
             told.starts_with(&format!(
-                "it is not watched: {why}; taken over are those {rules}; looked"
+                "it is not watched: {why}; the project takes over PRs {rules}; last checked"
             )),
             "{told}"
         );
@@ -213,7 +213,7 @@ fn a_look_that_failed_is_told_and_comes_again() {
     stage.world.remand(&["tick"]).ok();
     let told = answer(&stage, 1);
     assert!(
-        told.contains("the last look failed: request to GitHub for"),
+        told.contains("the last check failed: request to GitHub for"),
         "{told}"
     );
     assert_eq!(
@@ -234,8 +234,9 @@ fn a_look_that_failed_is_told_and_comes_again() {
 fn why_tells_a_project_that_does_not_look_from_one_that_never_saw_it() {
     let stage = Stage::new();
     assert!(
-        answer(&stage, 7)
-            .starts_with("nothing looks for it: [projects.engine.discover] is not set")
+        answer(&stage, 7).starts_with(
+            "it is not discovered automatically: [projects.engine.discover] is not set"
+        )
     );
     stage.settings(ANY);
     assert!(
@@ -246,7 +247,7 @@ fn why_tells_a_project_that_does_not_look_from_one_that_never_saw_it() {
     stage
         .world
         .remand(&["why", "bob/engine#7"])
-        .fails(4, "no project is the repository bob/engine");
+        .fails(4, "there is no project for the repository bob/engine");
     // A project without discovery causes no wake-ups.
     stage.world.remand(&["tick"]).ok();
     stage.settings("");
@@ -282,7 +283,7 @@ fn two_from_one_branch_do_not_keep_the_others_from_being_found() {
     );
     let told = answer(&stage, 2);
     assert!(
-        told.contains("its branch feature already belongs to c1") && told.contains("looked"),
+        told.contains("its branch feature already belongs to c1") && told.contains("last checked"),
         "{told}"
     );
     assert_eq!(

@@ -142,7 +142,7 @@ fn trouble_that_nothing_waits_for_holds_nothing_but_is_told() {
     assert_eq!(stage.world.sqlite("SELECT hold_reason FROM changes"), "");
     let told = stage.answer("c1");
     assert!(
-        told.contains("its PR could not be read, tried again in "),
+        told.contains("cannot read its PR, next attempt in "),
         "{told}"
     );
     let first = stage.world.sqlite("SELECT next_read FROM pulls");
@@ -193,7 +193,7 @@ fn what_the_user_keeps_for_himself_is_not_spent() {
             .remand(&["status"])
             .ok()
             .stdout
-            .contains("of 5000 calls left until")
+            .contains("of 5000 API calls left until")
     );
     stage
         .world

@@ -14,7 +14,7 @@ fn a_pull_request_is_watched_once_however_it_is_named() {
     assert!(
         watched
             .stdout
-            .contains("c1 is ada/engine#1, which is watched from now on"),
+            .contains("c1 is ada/engine#1, which is now watched"),
         "{}",
         watched.stdout
     );
@@ -48,7 +48,7 @@ fn a_pull_request_is_watched_once_however_it_is_named() {
     ] {
         let again = stage.world.remand(&["watch", name]).ok();
         assert!(
-            again.stdout.contains("which is watched already"),
+            again.stdout.contains("which is already watched"),
             "{}",
             again.stdout
         );
@@ -77,7 +77,7 @@ fn a_pull_request_is_watched_once_however_it_is_named() {
     assert!(
         refused
             .stderr
-            .contains("watched already: --max-cycles can't be changed by this"),
+            .contains("is already watched as c1: cannot change --max-cycles with this command"),
         "{}",
         refused.stderr
     );
@@ -146,9 +146,9 @@ fn what_can_not_be_watched_is_refused_with_the_reason() {
     watch("ada/engine#4").fails(1, "its branch is in a fork");
     watch("ada/engine#5").fails(1, "its branch is the project's default branch");
     watch("ada/engine#6").fails(4, "GitHub has no `repos/ada/engine/pulls/6`");
-    watch("ada/other#1").fails(4, "no project is the repository ada/other");
-    watch("#1").fails(4, "this directory is in none");
-    watch("ada/engine").fails(2, "is not the name of a pull request");
+    watch("ada/other#1").fails(4, "there is no project for the repository ada/other");
+    watch("#1").fails(4, "the current directory is not in a project");
+    watch("ada/engine").fails(2, "is not a pull request");
     assert_eq!(stage.count("changes"), 0);
 }
 
@@ -302,6 +302,6 @@ fn an_agent_has_no_say_in_what_is_watched() {
     stage.forge.open_pull("feature", "main", "ada");
     let mut command = stage.world.remand_command(&["watch", "ada/engine#1"]);
     command.env("REMAND_RUN_DIR", "x");
-    crate::support::run(&mut command).fails(1, "only people have a word here");
+    crate::support::run(&mut command).fails(1, "refused inside a run");
     assert_eq!(stage.asked(), [] as [&str; 0]);
 }

@@ -64,7 +64,7 @@ fn a_label_that_is_taken_off_during_a_persons_pause_counts_when_he_goes_on() {
     rests(&stage, "it was paused by ada");
     let told = play.world.remand(&["resume", "c1"]).ok().stdout;
     assert!(
-        told.contains("stays paused") && told.contains("it has no label `remand`"),
+        told.contains("is still paused") && told.contains("it has no label `remand`"),
         "{told}"
     );
     rests(&stage, "it has no label `remand`");

@@ -42,7 +42,7 @@ fn the_journal_gets_priorities_and_no_second_time() {
     let text = journal(&world, "no agent is set");
     let line = text
         .lines()
-        .find(|line| line.contains("no project is known"))
+        .find(|line| line.contains("there are no projects"))
         .unwrap_or_default();
     assert!(line.starts_with("<4>") && line.contains("WARN"), "{text}");
     assert!(
@@ -224,9 +224,9 @@ fn sudo_gets_its_hints() {
     let world = World::new();
     let mut command = world.remand_command(&["service", "install"]);
     command.env("SUDO_USER", "ada");
-    let refused = run(&mut command).fails(2, "would install it for root");
+    let refused = run(&mut command).fails(2, "would install the service for root");
     assert!(
-        refused.stderr.contains("--system") && refused.stderr.contains("without sudo"),
+        refused.stderr.contains("--system") && refused.stderr.contains("omit sudo"),
         "{}",
         refused.stderr
     );

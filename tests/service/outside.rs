@@ -114,7 +114,7 @@ fn project_add_says_that_the_installed_unit_can_not_write_there() {
     let units = machine_unit(&play);
     let said = add(&play, &units, &play.world.repo("late"));
     assert!(
-        said.contains("the installed service can't write to") && said.contains("src/late"),
+        said.contains("the installed service cannot write to") && said.contains("src/late"),
         "{said}"
     );
     assert!(

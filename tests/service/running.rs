@@ -29,7 +29,7 @@ fn install_beside_another_daemon_names_it_and_starts_none() {
     );
     assert!(
         refused.stderr.contains(&format!(
-            "`kill {pid}`, then `systemctl --user enable --now remand.service`"
+            "`kill {pid}`, then run `systemctl --user enable --now remand.service`"
         )),
         "{}",
         refused.stderr
@@ -81,7 +81,7 @@ fn up_to_date_is_said_of_the_running_daemon() {
     );
     let said = play.world.remand(&["service", "status"]).ok().stdout;
     assert!(
-        said.contains(&format!("runs with pid {pid}, up to date")),
+        said.contains(&format!("running with pid {pid}, up to date")),
         "{said}"
     );
 

@@ -53,8 +53,8 @@ fn a_project_below_tmp_is_reported() {
         assert_eq!(
             said,
             [
-                "warning: the service cannot see the project calc in /tmp/calc: its unit has a /tmp and a /var/tmp of its own (PrivateTmp=yes)",
-                "warning: the service cannot see the project site in /var/tmp/site: its unit has a /tmp and a /var/tmp of its own (PrivateTmp=yes)",
+                "warning: the service cannot see the project calc in /tmp/calc: its unit has a private /tmp and /var/tmp (PrivateTmp=yes)",
+                "warning: the service cannot see the project site in /var/tmp/site: its unit has a private /tmp and /var/tmp (PrivateTmp=yes)",
             ]
         );
     }
@@ -67,7 +67,7 @@ fn a_project_below_tmp_is_reported() {
         "--run-as",
         "ci",
     ]);
-    let hint = "hint: move the repository elsewhere, then `sudo -u ci remand --db /var/lib/remand/blackboard.db project remove calc`";
+    let hint = "hint: move the repository elsewhere, then run `sudo -u ci remand --db /var/lib/remand/blackboard.db project remove calc`";
     assert!(said.stderr.contains(hint), "{}", said.stderr);
     // A user unit has no private /tmp.
     assert!(

@@ -36,23 +36,23 @@ fn while_everything_is_stopped_nothing_starts_and_everybody_is_told() {
         .ok();
     assert_eq!(
         said.stdout,
-        "everything is stopped by ada: the disk is changed\nnothing runs any more\n"
+        "everything was stopped by ada: the disk is changed\nnothing is running\n"
     );
     let again = world.remand(&["stop"]).ok();
     assert!(
         again
             .stdout
-            .starts_with("nothing to do: everything is stopped by ada"),
+            .starts_with("nothing to do: everything was stopped by ada"),
         "{}",
         again.stdout
     );
     let before = play.events();
     for command in ["tick", "work"] {
         let ran = world.remand(&[command]).ok();
-        assert!(ran.stdout.ends_with("0 items run\n"), "{}", ran.stdout);
+        assert!(ran.stdout.ends_with("ran 0 items\n"), "{}", ran.stdout);
         assert!(
             ran.stderr
-                .contains("everything is stopped by ada: the disk is changed: remand start"),
+                .contains("everything was stopped by ada: the disk is changed: remand start"),
             "{}",
             ran.stderr
         );
@@ -79,7 +79,7 @@ fn while_everything_is_stopped_nothing_starts_and_everybody_is_told() {
     assert_eq!(answer["because"], "stopped");
     assert_eq!(
         answer["answer"],
-        "everything is stopped by ada: the disk is changed"
+        "everything was stopped by ada: the disk is changed"
     );
     assert_eq!(answer["commands"], json!(["remand start"]));
     let listed = world.json(&["list"]);
@@ -103,7 +103,7 @@ fn while_everything_is_stopped_nothing_starts_and_everybody_is_told() {
         let shown = world.remand(args).ok();
         let all = format!("{}{}", shown.stdout, shown.stderr);
         assert!(
-            all.contains("everything is stopped by ada") && all.contains("remand start"),
+            all.contains("everything was stopped by ada") && all.contains("remand start"),
             "{args:?}: {all}"
         );
     }
@@ -117,7 +117,10 @@ fn while_everything_is_stopped_nothing_starts_and_everybody_is_told() {
     );
     play.check();
 
-    assert_eq!(world.remand(&["start"]).ok().stdout, "everything goes on\n");
+    assert_eq!(
+        world.remand(&["start"]).ok().stdout,
+        "everything can run again\n"
+    );
     assert_eq!(
         world.remand(&["start"]).ok().stdout,
         "nothing to do: everything is not stopped\n"
@@ -141,15 +144,15 @@ fn a_stop_of_one_project_leaves_the_others_alone() {
         .ok();
     let refused = world
         .remand(&["stop", "calk"])
-        .fails(4, "there is no project `calk`");
+        .fails(4, "no such project: `calk`");
     assert!(
-        refused.stderr.contains("the known ones: calc, other"),
+        refused.stderr.contains("projects: calc, other"),
         "{}",
         refused.stderr
     );
     world
         .remand(&["start", "calk"])
-        .fails(4, "there is no project `calk`");
+        .fails(4, "no such project: `calk`");
 
     world.remand(&["stop", "calc"]).ok();
     let (late, _) = play.another("late");
@@ -164,7 +167,7 @@ fn a_stop_of_one_project_leaves_the_others_alone() {
     assert_eq!(world.json(&["why", "c2"])["because"], "waits_for_approval");
     assert_eq!(
         world.json(&["why", &late])["answer"],
-        "calc is stopped by ada"
+        "calc was stopped by ada"
     );
 
     // Two concurrent stops: neither ends the other.
@@ -178,13 +181,13 @@ fn a_stop_of_one_project_leaves_the_others_alone() {
         told["answer"]
             .as_str()
             .unwrap()
-            .ends_with("; everything is stopped by ada: lunch"),
+            .ends_with("; everything was stopped by ada: lunch"),
         "{told}"
     );
     let left = world.remand(&["start"]).ok().stdout;
     assert_eq!(
         left,
-        "that stop is over\nbut calc is stopped by ada: remand start calc\n"
+        "this stop has ended\nbut calc was stopped by ada: remand start calc\n"
     );
     play.tick().ok();
     assert_eq!(play.state(), "pending_self_review");
@@ -192,7 +195,7 @@ fn a_stop_of_one_project_leaves_the_others_alone() {
     let left = world.remand(&["start", "calc"]).ok().stdout;
     assert_eq!(
         left,
-        "that stop is over\nbut everything is stopped by ada: remand start\n"
+        "this stop has ended\nbut everything was stopped by ada: remand start\n"
     );
     world.remand(&["stop", "calc"]).ok();
     let started = world.json(&["start", "--all"]);
@@ -227,14 +230,14 @@ fn an_agent_at_work_may_finish_and_nothing_follows_from_it() {
     );
     assert!(
         play.answer()
-            .ends_with("may still finish, nothing follows from it until then"),
+            .ends_with("may still finish, but nothing else happens until then"),
         "{}",
         play.answer()
     );
     play.let_go("go");
     let waited = play.world.remand(&["stop"]).ok();
     assert!(
-        waited.stdout.ends_with("nothing runs any more\n"),
+        waited.stdout.ends_with("nothing is running\n"),
         "{}",
         waited.stdout
     );
@@ -285,10 +288,7 @@ fn stopped_now_an_agent_is_ended_keeps_its_work_and_runs_again() {
     // First a gentle stop, then an immediate one: it is the same stop, made stronger.
     play.world.remand(&["stop", "calc", "--no-wait"]).ok();
     let said = play.world.remand(&["stop", "calc", "--now"]).ok();
-    assert_eq!(
-        said.stdout,
-        "calc is stopped by ada\nnothing runs any more\n"
-    );
+    assert_eq!(said.stdout, "calc was stopped by ada\nnothing is running\n");
     assert_eq!(
         play.world.sqlite("SELECT project_id, at_once FROM stops"),
         "calc|1"
@@ -437,7 +437,7 @@ fn a_mistyped_setting_keeps_nobody_from_stopping() {
         );
         let stopped = world.remand(&["stop", "--now"]).ok();
         assert!(
-            stopped.stderr.contains(said) && stopped.stdout.contains("everything is stopped"),
+            stopped.stderr.contains(said) && stopped.stdout.contains("everything was stopped"),
             "{stopped:?}"
         );
         assert_eq!(play.count("stops"), 1);

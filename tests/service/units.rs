@@ -58,7 +58,7 @@ fn installed_looked_at_and_uninstalled() {
     let said = world.remand(&["service", "install"]).ok();
     assert!(
         said.stdout
-            .starts_with(&format!("{} is written\n", unit(&world).display())),
+            .starts_with(&format!("{} was written\n", unit(&world).display())),
         "{}",
         said.stdout
     );
@@ -93,30 +93,23 @@ fn installed_looked_at_and_uninstalled() {
     assert_eq!(
         told["commands"],
         json!(["systemctl --user enable --now remand.service"]),
-        "none runs"
+        "not running"
     );
     let again = world.remand(&["service", "install"]).ok();
-    assert!(
-        again
-            .stdout
-            .contains("is there already, as it would be written now\n"),
-        "{}",
-        again.stdout
-    );
+    assert!(again.stdout.contains("is up to date\n"), "{}", again.stdout);
 
     // Settings that were changed later.
     world.config("[dispatch]\nstop_grace_s = 100\n");
     assert_eq!(status()["differs"], json!(true));
     let said = world.remand(&["service", "status"]).ok().stdout;
     assert!(
-        said.contains("which is not as it would be written now")
-            && said.contains("remand service install"),
+        said.contains("out of date") && said.contains("remand service install"),
         "{said}"
     );
     asked(&world);
     let said = world.remand(&["service", "install"]).ok().stdout;
     assert!(
-        said.ends_with("left to type: systemctl --user restart remand.service\n"),
+        said.ends_with("run this yourself: systemctl --user restart remand.service\n"),
         "no agent is ended unasked: {said}"
     );
     assert!(
@@ -187,13 +180,13 @@ fn without_systemd_it_says_what_to_type_and_when_it_fails_why() {
     let said = lonely(&world, &["service", "install"]).ok();
     assert!(
         said.stdout
-            .contains("left to type: systemctl --user daemon-reload\n"),
+            .contains("run this yourself: systemctl --user daemon-reload\n"),
         "{}",
         said.stdout
     );
     assert!(
         said.stdout
-            .contains("left to type: systemctl --user enable --now remand.service\n"),
+            .contains("run this yourself: systemctl --user enable --now remand.service\n"),
         "{}",
         said.stdout
     );
@@ -201,7 +194,7 @@ fn without_systemd_it_says_what_to_type_and_when_it_fails_why() {
         .ok()
         .stdout;
     assert!(
-        said.contains("left to type: launchctl bootstrap gui/"),
+        said.contains("run this yourself: launchctl bootstrap gui/"),
         "{said}"
     );
 
@@ -216,7 +209,7 @@ fn without_systemd_it_says_what_to_type_and_when_it_fails_why() {
     assert!(
         failed
             .stdout
-            .contains("left to type: systemctl --user enable --now remand.service\n"),
+            .contains("run this yourself: systemctl --user enable --now remand.service\n"),
         "{}",
         failed.stdout
     );
@@ -242,7 +235,7 @@ fn what_can_not_be_stopped_keeps_its_file() {
     assert!(
         failed
             .stderr
-            .contains("`remand service uninstall` again; --force"),
+            .contains("`remand service uninstall` again, or use --force"),
         "{}",
         failed.stderr
     );
@@ -251,7 +244,7 @@ fn what_can_not_be_stopped_keeps_its_file() {
     assert!(
         forced
             .stderr
-            .contains("left to type: systemctl --user stop remand.service"),
+            .contains("run this yourself: systemctl --user stop remand.service"),
         "{}",
         forced.stderr
     );
@@ -265,8 +258,9 @@ fn what_can_not_be_stopped_keeps_its_file() {
         "systemctl --user daemon-reload",
     ] {
         assert!(
-            said.stderr
-                .contains(&format!("systemctl is not there; left to type: {left}")),
+            said.stderr.contains(&format!(
+                "systemctl is not installed; run this yourself: {left}"
+            )),
             "{}",
             said.stderr
         );
@@ -298,7 +292,7 @@ fn a_program_that_systemd_does_not_start_is_refused_before_anything_is_written()
         let refused = run(world.command(&program).args(["service", "install"]));
         let refused = refused.fails(
             1,
-            "systemd starts no program with a quote or a backslash in its path",
+            "systemd cannot start a program with a quote or a backslash in its path",
         );
         assert!(
             refused.stderr.contains("move it elsewhere"),

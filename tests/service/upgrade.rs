@@ -84,7 +84,7 @@ fn status_and_doctor_report_a_daemon_whose_program_was_replaced() {
     assert_eq!(
         daemon_line(&play),
         format!(
-            "daemon     runs with pid {pid}, version {}",
+            "daemon     running with pid {pid}, version {}",
             env!("CARGO_PKG_VERSION")
         )
     );

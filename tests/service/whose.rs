@@ -90,7 +90,7 @@ fn install_prints_which_settings_blackboard_and_projects_hold() {
     assert_eq!(
         said,
         format!(
-            "{} is written\nsettings   none, the defaults hold\nblackboard {}\nprojects   none yet: `remand project add PATH`\n",
+            "{} was written\nsettings   none: using the defaults\nblackboard {}\nprojects   none yet: `remand project add PATH`\n",
             unit(&world).display(),
             world.db().display()
         )
@@ -152,7 +152,7 @@ fn beside_machine_unit(world: &World, units: &Path, args: &[&str]) -> crate::sup
 fn users_of_another_blackboard_are_told_of_the_machines_daemon() {
     let play = Play::new(&Script::default());
     let units = machine_unit(&play.world);
-    let told = "the service of this machine runs as `ci` and uses /var/lib/remand/blackboard.db";
+    let told = "the system service runs as `ci` and uses /var/lib/remand/blackboard.db";
     let command = "`sudo -u ci remand --db /var/lib/remand/blackboard.db`";
     for args in [
         &["list"][..],
@@ -188,7 +188,7 @@ fn users_of_another_blackboard_are_told_of_the_machines_daemon() {
     std::fs::write(units.join("remand.service"), same).unwrap();
     let said = beside_machine_unit(&play.world, &units, &["list"]);
     assert!(
-        !said.stderr.contains("the service of this machine"),
+        !said.stderr.contains("the system service"),
         "{}",
         said.stderr
     );

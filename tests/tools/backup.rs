@@ -129,8 +129,7 @@ fn what_is_there_is_replaced_only_by_force_and_only_by_a_whole_copy() {
     let copy = site.world.root().join("copy.db");
     let name = copy.to_str().unwrap();
     fs::write(&copy, "precious").unwrap();
-    site.remand(&["backup", name])
-        .fails(1, "--force replaces it");
+    site.remand(&["backup", name]).fails(1, "already exists");
     assert_eq!(fs::read_to_string(&copy).unwrap(), "precious");
     for point in ["backup.step", "backup.copied"] {
         let mut command = site.world.remand_command(&["backup", "--force", name]);
@@ -214,7 +213,7 @@ fn the_blackboard_is_never_written_over() {
     fs::remove_file(by(PART)).unwrap();
     symlink("nowhere", by(PART)).unwrap();
     site.remand(&["backup", by("copy.db").to_str().unwrap()])
-        .fails(1, "it is no file that a backup left");
+        .fails(1, "it was not left by a backup");
     fs::remove_file(by(PART)).unwrap();
     site.remand(&["backup", by("copy.db").to_str().unwrap()])
         .ok();
@@ -228,14 +227,14 @@ fn what_can_not_be_done_says_why() {
     let root = site.world.root();
     site.remand(&["backup"]).fails(2, "<FILE>");
     site.remand(&["backup", root.to_str().unwrap()])
-        .fails(2, "is a folder");
+        .fails(2, "is a directory");
     site.remand(&["backup", "no/such/folder/copy.db"])
         .fails(1, "cannot write");
     symlink("nowhere", root.join("dangling")).unwrap();
     site.remand(&["backup", "dangling", "--force"])
-        .fails(1, "leads nowhere");
+        .fails(1, "is a broken symlink");
     site.remand(&["backup", "copy.db", "--db", "missing.db"])
-        .fails(4, "there is no blackboard");
+        .fails(4, "no blackboard");
     assert!(
         !root.join("missing.db").exists(),
         "asking for a copy makes no blackboard"
@@ -307,7 +306,7 @@ fn the_log_of_an_old_copy_is_never_taken_for_one_of_the_new() {
     );
     let said = site
         .remand(&["backup", "--force", name])
-        .fails(1, "copy.db-wal is there");
+        .fails(1, "copy.db-wal exists");
     assert!(
         said.stderr.contains(&format!("remand check --db {name}")),
         "{}",
@@ -351,11 +350,11 @@ fn a_copy_that_a_daemon_runs_on_is_not_replaced() {
     let daemon = play.daemon_from(play.world.remand_command(&["--db", name, "run"]));
     play.world
         .remand(&["backup", "--force", name])
-        .fails(1, &format!("a daemon runs on {name}"));
+        .fails(1, &format!("a daemon is using {name}"));
     daemon.kill();
     play.world
         .remand(&["backup", "--force", name])
-        .fails(1, "copy.db-wal is there");
+        .fails(1, "copy.db-wal exists");
     is_whole(&play.world, &copy);
     play.world.remand(&["backup", "--force", name]).ok();
     is_whole(&play.world, &copy);

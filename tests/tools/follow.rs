@@ -257,7 +257,7 @@ fn a_watched_status_as_json_is_a_line_each() {
     let next = parse(following.line());
     assert_eq!(next["items"]["available"], 0, "{next}");
     site.remand(&["status", "c9", "--watch"])
-        .fails(4, "there is no change `c9`");
+        .fails(4, "no such change: `c9`");
 }
 
 #[test]

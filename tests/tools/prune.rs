@@ -131,10 +131,10 @@ fn what_ended_long_ago_goes_and_the_rest_stays() {
     assert_eq!(play.count("sweeps"), 0);
     play.world
         .remand(&["why", "c1"])
-        .fails(4, "c1 was over, and was pruned at 20");
+        .fails(4, "c1 was pruned at 20");
     play.world
         .remand(&["status", "c1"])
-        .fails(4, "c1 was over, and was pruned at 20");
+        .fails(4, "c1 was pruned at 20");
     assert!(
         play.worktree.join("work.txt").exists(),
         "a worktree of a person is not ours to remove"
@@ -187,7 +187,7 @@ fn a_dry_run_changes_not_a_byte() {
     let before = all(&play);
     let said = prune(&play, &["--dry-run", "--refs"]).ok().stdout;
     assert!(
-        said.contains("c1  Feature") && said.contains("1 change would go with"),
+        said.contains("c1  Feature") && said.contains("1 change would be pruned, with"),
         "{said}"
     );
     let asked: serde_json::Value =
@@ -291,7 +291,7 @@ fn what_was_said_by_hand_goes_too_and_what_was_not_heard_yet_stays() {
     age(&play.world, "'c1'");
     let said = prune(&play, &[]).ok().stdout;
     assert!(
-        said.contains("c1  stays: it has an unprocessed rejection"),
+        said.contains("c1  kept: it has an unprocessed rejection"),
         "{said}"
     );
     play.tick().ok();
@@ -299,7 +299,7 @@ fn what_was_said_by_hand_goes_too_and_what_was_not_heard_yet_stays() {
         prune(&play, &[])
             .ok()
             .stdout
-            .contains("c1  stays: its latest event is from 20")
+            .contains("c1  kept: its latest event is from 20")
     );
     age(&play.world, "'c1'");
     prune(&play, &[]).ok();
@@ -318,11 +318,11 @@ fn the_space_is_given_back_when_it_is_asked_for_and_no_daemon_waits() {
     ));
     let size = || fs::metadata(play.world.db()).unwrap().len();
     let daemon = play.daemon();
-    prune(&play, &["--vacuum"]).fails(1, "a daemon runs on it");
+    prune(&play, &["--vacuum"]).fails(1, "a daemon is using it");
     assert!(daemon.stop().success());
     let before = size();
     let said = prune(&play, &["--vacuum"]).ok().stdout;
-    assert!(said.contains("the blackboard has"), "{said}");
+    assert!(said.contains("the blackboard is now"), "{said}");
     assert!(size() < before - 90_000, "{} of {before}", size());
     is_gone(&play, "c1");
 }
@@ -405,7 +405,7 @@ fn stays_with(stage: &PullPlay, own: &Path, why: &str) {
     let said = prune(&stage.play, &[]).ok().stdout;
     assert!(
         said.contains(&format!(
-            "c1  stays: its worktree {} stays: {why}",
+            "c1  kept: its worktree {} cannot be deleted: {why}",
             own.display()
         )),
         "{said}"

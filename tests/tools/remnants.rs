@@ -38,10 +38,13 @@ fn told(play: &Play, more: &[&str]) -> serde_json::Value {
 fn kept_work_stays_unless_it_is_asked_for() {
     let (play, _) = with_kept_work();
     let said = prune(&play, &["--dry-run"]).ok().stdout;
-    assert!(said.contains("1 wip refs stay (--refs)"), "{said}");
+    assert!(
+        said.contains("1 wip refs kept (--refs deletes them)"),
+        "{said}"
+    );
     let said = prune(&play, &["--dry-run", "--refs"]).ok().stdout;
     assert!(
-        said.contains("would go with") && said.contains("1 wip refs with them"),
+        said.contains("would be pruned, with") && said.contains("1 wip refs deleted"),
         "{said}"
     );
     let said = told(&play, &["--dry-run", "--refs"]);
@@ -52,7 +55,7 @@ fn kept_work_stays_unless_it_is_asked_for() {
     );
     assert_ne!(wip(&play), "");
     let said = prune(&play, &["--refs"]).ok().stdout;
-    assert!(said.contains("1 wip refs with them"), "{said}");
+    assert!(said.contains("1 wip refs deleted"), "{said}");
     assert_eq!(wip(&play), "");
     assert_eq!(play.count("sweeps"), 0);
     is_gone(&play, "c1");
@@ -126,7 +129,7 @@ fn kept_work_of_another_blackboard_stays() {
         "{said}"
     );
     assert_eq!(
-        said["left"][0]["reason"], "there is no record that all of it is of c1",
+        said["left"][0]["reason"], "there is no record that all of it belongs to c1",
         "{said}"
     );
     assert_eq!(git(&["rev-parse", &kept]), both);
@@ -232,7 +235,7 @@ fn a_folder_elsewhere_is_told_until_it_is_gone() {
     fs::remove_dir(&elsewhere).unwrap();
     let said = told(&play, &[]);
     let reason = format!(
-        "it is not there; {} may be it: yours to remove",
+        "it was moved, perhaps to {}: delete it yourself",
         here.display()
     );
     assert_eq!(said["left"][0]["reason"], reason.as_str(), "{said}");

@@ -168,13 +168,13 @@ fn a_page_that_is_not_there_is_a_usage_error() {
         .fails(2, "did you mean `status`?");
     world
         .remand(&["man", "__shim"])
-        .fails(2, "there is no command `remand __shim`");
+        .fails(2, "no such command: `remand __shim`");
     world
         .remand(&["man", "status", "--dir", "x"])
         .fails(2, "cannot be used with");
     world
         .remand(&["man", "--dir", "no/such/folder"])
-        .fails(1, "cannot make the folder no/such/folder");
+        .fails(1, "cannot create directory no/such/folder");
 }
 
 fn which(program: &str) -> bool {

@@ -10,9 +10,9 @@ use crate::work::{Source, Status};
 pub(super) fn line(part: &Part, row: &BoardRow, now: Time) -> Line {
     let doing = match &row.open_item {
         Some(item) if item.status == Status::Claimed && item.source == Source::ReviewFix => {
-            "being fixed"
+            "fixing"
         }
-        Some(item) if item.status == Status::Claimed => "under review",
+        Some(item) if item.status == Status::Claimed => "reviewing",
         Some(_) => "queued",
         None => row.column,
     };

@@ -13,7 +13,7 @@ pub(super) async fn pages(out: &mut Ui, stage: &Stage, ends: &[Option<bool>]) ->
     for (part, ended) in PARTS.iter().zip(ends) {
         let (look, end) = match ended {
             Some(true) => end(part),
-            Some(false) | None => (TextStyle::Bad, "did not end as it should".to_owned()),
+            Some(false) | None => (TextStyle::Bad, "did not end as expected".to_owned()),
         };
         out.blank()?;
         let head = Line::new().strong(format!("{REPO}#{}  {}", part.number, part.title));
@@ -40,15 +40,15 @@ fn end(part: &Part) -> (TextStyle, String) {
     match part.ends {
         Ends::Passed(_) => (
             TextStyle::Good,
-            "rejected by the reviewer, fixed, passed; now a person may approve it".into(),
+            "rejected by the reviewer, fixed, passed; waiting for a person to approve it".into(),
         ),
         Ends::Approved(_) => (
             TextStyle::Good,
-            "passed, sent back by a person, fixed, approved by her".into(),
+            "passed, sent back by a person, fixed, approved by that person".into(),
         ),
         Ends::Escalated(n) => (
             TextStyle::Bad,
-            format!("never good enough, handed to a person after {n} fixes"),
+            format!("still rejected after {n} fixes, escalated to a person"),
         ),
     }
 }
@@ -63,9 +63,10 @@ pub(super) fn words(out: &mut Ui, folder: &Path, is_kept: bool) -> Result<()> {
     let command = |text: String| Line::new().plain("  ").command(text);
     if is_kept {
         // People who run the demo may not have installed remand.
-        let remand = std::env::current_exe().context("the path of this program is not known")?;
+        let remand =
+            std::env::current_exe().context("cannot determine the path of this program")?;
         let remand = remand.display();
-        out.line("All of it is still there. To look at:")?;
+        out.line("Everything was kept. To inspect it:")?;
         for line in [
             format!("cd {}", folder.display()),
             format!("{remand} --db blackboard.db why ada/calc#3"),
@@ -78,18 +79,18 @@ pub(super) fn words(out: &mut Ui, folder: &Path, is_kept: bool) -> Result<()> {
         }
     } else {
         out.line(
-            "All of it is gone again. `remand demo --keep` leaves it in place, and says how to look at it: with `remand \
+            "Everything was deleted again. `remand demo --keep` keeps it and shows how to inspect it with `remand \
              why`, `remand diff`, sqlite3 and git.",
         )?;
     }
     out.blank()?;
-    out.line("With your own repository and agent:")?;
+    out.line("To use it with your own repository and agent:")?;
     for line in [
         "cd ~/src/yours",
-        "remand init --shadow                   # asks for agent and tests, writes the config, adds this repository",
-        "remand doctor                          # what is still missing",
-        "remand watch you/yours#42              # or, for a worktree without a PR: remand review",
-        "remand run                             # the daemon; in shadow agents review, and nothing is fixed, pushed or posted",
+        "remand init --shadow                   # asks for the agent and the tests, writes the config file",
+        "remand doctor                          # checks what is missing",
+        "remand watch you/yours#42              # or, in a worktree without a PR: remand review",
+        "remand run                             # the daemon; in shadow, nothing is fixed, pushed or posted",
     ] {
         out.line(command(line.to_owned()))?;
     }

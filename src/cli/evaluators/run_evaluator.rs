@@ -20,15 +20,15 @@ use crate::{daemon, wake};
 /// Maximum number of events of one pass that are shown.
 const MOST_EVENTS: i64 = 1_000;
 
-/// Have one evaluator look now, whatever its schedule says
+/// Run one evaluator now, regardless of its schedule
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  remand evaluators run old_prs --dry-run")]
 pub(crate) struct RunArgs {
-    /// Its name, which is its file's without `.toml`
+    /// Name of the evaluator: its file name without `.toml`
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Write nothing: only say what would come of it
+    /// Show what it would do, and write nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -49,11 +49,11 @@ pub(super) fn run(
         let stops = ctx.read(bb::stops)?;
         if let Some(stop) = stops.iter().find(|stop| stop.project_id.is_none()) {
             return CommandError::needs_person(format!(
-                "{}: no program is started",
+                "{}: programs cannot be started",
                 stop_sentence(stop)
             ))
             .hint(format!(
-                "`{}` ends that; --dry-run shows what would come of it",
+                "`{}` ends the stop; --dry-run works without that",
                 stop_command(stop)
             ))
             .fail();
@@ -71,9 +71,12 @@ pub(super) fn run(
         wake::poke(board.path());
     }
     if let Some(reason) = trouble {
-        let fail = CommandError::new(format!("nothing of {} is used: {reason}", definition.name));
+        let fail = CommandError::new(format!(
+            "evaluator {} failed, and its output was discarded: {reason}",
+            definition.name
+        ));
         return fail
-            .hint("docs/evaluators.md says what it is given and what it may print")
+            .hint("docs/evaluators.md describes its input and its output")
             .fail();
     }
     let value = json!({
@@ -94,8 +97,7 @@ pub(super) fn run(
             ctx.out.line(line.plain(&event.summary))?;
         }
         if args.dry_run {
-            ctx.out
-                .note("this is what would be written; nothing was (--dry-run)")?;
+            ctx.out.note("dry run: nothing was written")?;
         }
         Ok(())
     })

@@ -236,7 +236,7 @@ impl CommandContext {
     /// Returns the error for a pruned change, if there was a change with this id.
     pub(crate) fn pruned(&self, id: &str) -> Result<Option<CommandError>> {
         let at = self.read(|conn| bb::pruned_at(conn, id))?;
-        Ok(at.map(|at| CommandError::not_found(format!("{id} was over, and was pruned at {at}"))))
+        Ok(at.map(|at| CommandError::not_found(format!("{id} was pruned at {at}"))))
     }
 
     /// Canonical name of a pull request that was named by its URL or by its number alone.
@@ -265,9 +265,9 @@ impl CommandContext {
 pub(crate) fn refuse_agents() -> Result<()> {
     if config::is_inside_a_run() {
         return CommandError::new(
-            "this was started inside a run, by an agent or a gate: only people have a word here",
+            "refused inside a run: agents and gates cannot use commands that change anything",
         )
-        .hint("an agent answers on its stdout")
+        .hint("an agent answers on stdout")
         .fail();
     }
     Ok(())
@@ -285,19 +285,19 @@ fn not_there(settings: &Loaded) -> CommandError {
     let path = settings.blackboard.display();
     let (what, option) = match &settings.blackboard_from {
         Origin::Flag(name) => (
-            format!("there is no blackboard {path}, which {name} names"),
+            format!("no blackboard at {path}, which {name} refers to"),
             format!(" --db {path}"),
         ),
         Origin::Variable(name) => (
-            format!("there is no blackboard {path}, which {name} names"),
+            format!("no blackboard at {path}, which {name} refers to"),
             String::new(),
         ),
         Origin::Default | Origin::File { .. } => {
-            (format!("there is no blackboard {path} yet"), String::new())
+            (format!("no blackboard at {path} yet"), String::new())
         }
     };
     CommandError::not_found(what).hint(format!(
-        "check the name; `remand project add PATH{option}` begins a new one"
+        "check the path; `remand project add PATH{option}` creates a new one"
     ))
 }
 
@@ -344,14 +344,16 @@ fn near(conn: &Conn, text: &str) -> bb::Result<Vec<String>> {
 }
 
 pub(crate) fn no_such(text: &str, near: &[String]) -> CommandError {
-    let fail = CommandError::not_found(format!("there is no change `{text}`"));
+    let fail = CommandError::not_found(format!("no such change: `{text}`"));
     if PrRef::bare(text).is_some() {
         return fail.hint(
-            "a number alone is a PR of the project you are in, once remand has seen it; elsewhere it is owner/repo#42",
+            "a number refers to a PR of the project in the current directory that remand has seen; elsewhere, use owner/repo#42",
         );
     }
     if near.is_empty() {
-        fail.hint("a change is named by its id, its branch, the path of its worktree or its PR; `remand list --all` shows them")
+        fail.hint(
+            "give the id, branch, worktree path or PR of a change; `remand list --all` lists them",
+        )
     } else {
         let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
         fail.hint(format!("did you mean {}?", near.join(" or ")))
@@ -370,7 +372,7 @@ pub(crate) fn read_text(file: &Path) -> Result<String> {
     } else {
         let opened = std::fs::File::open(file).map_err(|error| {
             if error.kind() == std::io::ErrorKind::NotFound {
-                CommandError::not_found(format!("there is no file {name}"))
+                CommandError::not_found(format!("no such file: {name}"))
             } else {
                 CommandError::new(format!("cannot read {name}: {error}"))
             }
@@ -382,7 +384,7 @@ pub(crate) fn read_text(file: &Path) -> Result<String> {
     }
     if u64::try_from(bytes.len()).is_ok_and(|length| length > TEXT_CAP) {
         return CommandError::new(format!(
-            "{name} has more than {} MiB",
+            "{name} is larger than {} MiB",
             TEXT_CAP / 1024 / 1024
         ))
         .fail();
@@ -399,7 +401,7 @@ pub(crate) fn said(text: &str) -> Result<String> {
     };
     if text.trim().is_empty() {
         return CommandError::usage("the text is empty")
-            .hint("say what is to be done; `-` reads it from stdin")
+            .hint("describe what should be done; `-` reads the text from stdin")
             .fail();
     }
     Ok(text)
@@ -410,7 +412,7 @@ pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("cannot start")?;
+        .context("cannot start the async runtime")?;
     Ok(runtime.block_on(work))
 }
 

@@ -235,15 +235,15 @@ fn judge_board(error: &BoardError) -> (ExitCode, Option<String>) {
         BoardError::Foreign { .. } => (ExitCode::Config, ""),
         BoardError::NoSuchMove(_) => (
             ExitCode::Failed,
-            "`remand why ID` says where the change stands and what can be typed",
+            "`remand why ID` explains the state of the change and what you can do",
         ),
         BoardError::Busy(_) => (
             ExitCode::Failed,
-            "try again; another program holds the blackboard",
+            "another program has locked the blackboard; try again",
         ),
         BoardError::Vanished { .. } => (
             ExitCode::NeedsPerson,
-            "put the database back, or a backup of it, then start again",
+            "restore the database or a backup of it, then start again",
         ),
         BoardError::Unusable { .. }
         | BoardError::Newer { .. }
@@ -265,7 +265,7 @@ fn judge_git(error: &GitError) -> (ExitCode, Option<String>) {
     let hint = if matches!(error, GitError::NotARepository { .. }) {
         Some("give the path of a git repository".to_owned())
     } else if matches!(error, GitError::NoGit) {
-        Some("install git, or put it on the PATH".to_owned())
+        Some("install git, or add it to PATH".to_owned())
     } else {
         None
     };

@@ -56,11 +56,11 @@ impl PrRef {
         let Some(repo) = &self.repo else {
             return project_here(ctx)?.ok_or_else(|| {
                 let what = format!(
-                    "PR {} without a repository means one of the project you are in, and this directory is in none",
+                    "cannot tell which repository PR {} belongs to: the current directory is not in a project",
                     self.number
                 );
                 CommandError::not_found(what)
-                    .hint("name it in full, as owner/repo#42 or by its URL; `remand project list` lists the projects")
+                    .hint("use owner/repo#42 or the URL; `remand project list` lists the projects")
                     .into()
             });
         };
@@ -76,18 +76,20 @@ impl PrRef {
         }
         match fitting.len() {
             0 => {
-                let what = format!("no project is the repository {repo}");
+                let what = format!("there is no project for the repository {repo}");
                 CommandError::not_found(what)
-                    .hint(format!("`remand project add PATH --repo {repo}`"))
+                    .hint(format!(
+                        "add it with `remand project add PATH --repo {repo}`"
+                    ))
                     .fail()
             }
             1 => Ok(fitting.remove(0)),
             _ => {
                 let names = list(fitting.iter().map(|project| &project.project_id));
-                let what = format!("{repo} is the repository of several projects: {names}");
+                let what = format!("several projects use the repository {repo}: {names}");
                 CommandError::new(what)
                     .hint(format!(
-                        "go into the checkout of one and say `#{}`",
+                        "change to the checkout of one of them and use `#{}`",
                         self.number
                     ))
                     .fail()

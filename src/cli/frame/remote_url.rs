@@ -18,20 +18,20 @@ pub(crate) enum Unfit {
 impl Unfit {
     pub(crate) fn what(self) -> &'static str {
         match self {
-            Self::Secret => "there is a user name, a password or a token in it",
-            Self::Begins => "it has a name that begins with `-`",
-            Self::Kind => "it is not of a kind that remand pushes to",
-            Self::Form => "it is not well formed",
+            Self::Secret => "it contains a user name, a password or a token",
+            Self::Begins => "a part of it starts with `-`",
+            Self::Kind => "its scheme is not supported",
+            Self::Form => "it is malformed",
         }
     }
 
     pub(crate) fn hint(self) -> &'static str {
         match self {
             Self::Secret => {
-                "write it without what stands before the `@`, and let a credential helper log in: `gh auth setup-git`"
+                "remove the part before the `@`, and use a credential helper: `gh auth setup-git`"
             }
             Self::Begins | Self::Kind | Self::Form => {
-                "allowed are https://HOST/PATH, ssh://[USER@]HOST/PATH, USER@HOST:PATH, file:///PATH and /PATH"
+                "use https://HOST/PATH, ssh://[USER@]HOST/PATH, USER@HOST:PATH, file:///PATH or /PATH"
             }
         }
     }

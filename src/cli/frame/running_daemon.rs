@@ -49,7 +49,7 @@ impl RunningDaemon {
             .replaced_sentence()
             .map(|(what, what_to_do)| format!("; {what}: {what_to_do}"));
         format!(
-            "runs with pid {}{version}{}",
+            "running with pid {}{version}{}",
             self.pid_text(),
             replaced.unwrap_or_default()
         )
@@ -61,7 +61,7 @@ impl RunningDaemon {
             .program
             .as_ref()
             .filter(|_| self.replaced == Some(true))?;
-        let what = format!("its program {program} was replaced after it was started");
+        let what = format!("its program {program} was replaced after the start");
         Some((
             what,
             format!(
@@ -77,7 +77,7 @@ impl RunningDaemon {
             .filter(|_| self.supervised);
         match owners.filter_map(FoundUnit::of).next() {
             Some(unit) => format!("`{}`", unit.restart_command()),
-            None => format!("`kill {}`, then `remand run` again", self.pid_text()),
+            None => format!("`kill {}`, then `remand run`", self.pid_text()),
         }
     }
 
@@ -107,7 +107,7 @@ pub(crate) fn absence(
 pub(crate) fn elsewhere_note(ctx: &mut CommandContext) -> Result<()> {
     if let Some(elsewhere) = Elsewhere::than(&ctx.settings()?.blackboard) {
         let what = format!(
-            "no daemon runs on this blackboard; {}",
+            "no daemon is running on this blackboard; {}",
             elsewhere.sentence()
         );
         ctx.out.note(

@@ -20,15 +20,15 @@ const SCISSORS: &str = "# ------------------------ >8 ------------------------";
 #[derive(Debug, Clone, Args)]
 #[group(id = "text_source", multiple = false)]
 pub(crate) struct TextArgs {
-    /// The text; without one it is written in $VISUAL or $EDITOR, on a terminal
+    /// Text [default: opens $VISUAL or $EDITOR on a terminal]
     #[arg(value_name = "TEXT")]
     argument: Option<String>,
 
-    /// The same, as an option (`-`: from stdin)
+    /// Text as an option; `-` reads it from stdin
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
 
-    /// Read the text from FILE (`-`: from stdin)
+    /// File to read the text from; `-` reads it from stdin
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -40,13 +40,13 @@ impl TextArgs {
             Some(text) => Ok(text),
             None => match edited(ctx, question)? {
                 Some(text) if text.is_empty() => {
-                    CommandError::new("stopped: the text is empty").fail()
+                    CommandError::new("aborted: the text is empty").fail()
                 }
                 Some(text) => Ok(text),
-                None => CommandError::usage("there is no text")
+                None => CommandError::usage("no text given")
                     .hint(
-                        "give it as TEXT, with --text TEXT or with --file FILE (`-` is stdin); \
-                         on a terminal, $VISUAL or $EDITOR opens without one",
+                        "pass it as TEXT, --text TEXT or --file FILE (`-` means stdin); \
+                         on a terminal, $VISUAL or $EDITOR is opened instead",
                     )
                     .fail(),
             },
@@ -74,7 +74,7 @@ impl TextArgs {
 fn said_in(text: &str) -> Result<String> {
     if text.trim().is_empty() {
         return CommandError::usage("the text is empty")
-            .hint("write what has to be done")
+            .hint("describe what should be done")
             .fail();
     }
     Ok(text.to_owned())
@@ -96,7 +96,7 @@ fn edited(ctx: &CommandContext, question: &str) -> Result<Option<String>> {
     )
     .with_context(|| format!("cannot start the editor `{editor}`"))?;
     if status != Some(0) {
-        return CommandError::new(format!("the editor `{editor}` failed: nothing was done")).fail();
+        return CommandError::new(format!("the editor `{editor}` failed; nothing was done")).fail();
     }
     let text = read_text(&file.0)?;
     let text = text.split(SCISSORS).next().unwrap_or_default();

@@ -80,12 +80,12 @@ impl Ask {
             {
                 "y" | "yes" => return Ok(true),
                 "n" | "no" => return Ok(false),
-                _ => out.line("  yes or no?")?,
+                _ => out.line("  please answer yes or no")?,
             }
         }
     }
 }
 
 pub(super) fn stopped() -> CommandError {
-    CommandError::new("stopped: nothing was written")
+    CommandError::new("aborted: nothing was written")
 }

@@ -61,7 +61,7 @@ impl AgentChoice {
         }
         let Some(program) = command.first() else {
             return CommandError::usage(format!("{what} is empty"))
-                .hint("`claude`, or a command with its words")
+                .hint("use `claude`, or a command with its arguments")
                 .fail();
         };
         let stem = Path::new(program)
@@ -133,10 +133,10 @@ impl ProjectChoice {
             (None, _) => refuse_taken(&project, board.as_mut())?,
             (Some(known), Some(name)) if known.project_id.as_str() != name => {
                 let what = format!(
-                    "{} is the project `{}` already",
+                    "{} is already the project `{}`",
                     project.path, known.project_id
                 );
-                return CommandError::usage(what).hint("leave --name out").fail();
+                return CommandError::usage(what).hint("omit --name").fail();
             }
             (Some(_), _) => {}
         }
@@ -170,13 +170,13 @@ impl ProjectChoice {
         }
         if let Some(other) = others.iter().find(|other| other.name == self.name) {
             let what = format!(
-                "{} and {} would both be called `{}`",
+                "{} and {} would both be named `{}`",
                 other.path.display(),
                 self.path.display(),
                 self.name
             );
             return CommandError::usage(what)
-                .hint("add one of them later, with `remand project add PATH --name NAME`")
+                .hint("add one of them later with `remand project add PATH --name NAME`")
                 .fail();
         }
         others.push(self);
@@ -193,10 +193,10 @@ fn refuse_taken(project: &Project, board: Option<&mut SyncDb>) -> Result<()> {
         .find(|other| other.project_id == project.project_id);
     match taken {
         Some(other) => CommandError::usage(format!(
-            "there is a project `{}` already: {}",
+            "there is already a project `{}`: {}",
             other.project_id, other.path
         ))
-        .hint("give this one another with --name NAME")
+        .hint("choose another name with --name NAME")
         .fail(),
         None => Ok(()),
     }
@@ -205,7 +205,8 @@ fn refuse_taken(project: &Project, board: Option<&mut SyncDb>) -> Result<()> {
 /// Splits a command into words at spaces, with `'…'` and `"…"` as quotes. No shell reads the
 /// command, so shell syntax is refused.
 pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
-    let refused = |why: &str| CommandError::usage(format!("{what} can't be used: {why}: {text}"));
+    let refused =
+        |why: &str| CommandError::usage(format!("invalid value for {what}: {why}: {text}"));
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
@@ -218,8 +219,8 @@ pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
             }
             (None, c) if c.is_whitespace() => words.extend(word.take()),
             (None, '|' | '&' | ';' | '<' | '>' | '$' | '`' | '\\' | '*') => {
-                let hint = "put it into a script, or give it to a shell: sh -c '…'";
-                return refused(&format!("no shell reads it, and `{c}` is a shell's"))
+                let hint = "use a script, or a shell: sh -c '…'";
+                return refused(&format!("`{c}` is shell syntax, and no shell is used"))
                     .hint(hint)
                     .fail();
             }
@@ -227,18 +228,18 @@ pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
         }
     }
     if quote.is_some() {
-        return refused("a quotation mark is missing").fail();
+        return refused("unterminated quotation mark").fail();
     }
     words.extend(word);
     if words
         .first()
         .is_some_and(|program| program.trim().is_empty())
     {
-        return refused("the program is empty").fail();
+        return refused("the program name is empty").fail();
     }
     if words.first().is_some_and(|program| program.contains('=')) {
-        return refused("no shell reads it, and a variable before a command is a shell's")
-            .hint("env NAME=value COMMAND")
+        return refused("a variable before a command is shell syntax, and no shell is used")
+            .hint("use env NAME=value COMMAND")
             .fail();
     }
     Ok(words)

@@ -39,12 +39,9 @@ pub(super) async fn login(set: GithubSettings) -> String {
     );
     match github.me().await {
         Ok(account) => format!(
-            "on GitHub remand speaks as {}, with whom `gh` is logged in",
+            "remand posts on GitHub as {}, the account that `gh` is logged in with",
             account.author.login
         ),
-        Err(error) => format!(
-            "on GitHub nothing can be done yet: {error}; {}",
-            error.hint()
-        ),
+        Err(error) => format!("GitHub cannot be used yet: {error}; {}", error.hint()),
     }
 }

@@ -16,23 +16,23 @@ use crate::config::Loaded;
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ProjectFlags {
-    /// The command that makes a fresh worktree ready, such as 'npm ci' ('' is none) [default: by the lock files]
+    /// Command that prepares a fresh worktree, such as 'npm ci' ('' for none) [default: detected]
     #[arg(long, value_name = "COMMAND")]
     setup: Option<String>,
 
-    /// A command that must pass before a fix is pushed (may be repeated; '' is none) [default: the tests found]
+    /// Command that must pass before a fix is pushed (repeatable; '' for none) [default: detected]
     #[arg(long = "gate", value_name = "COMMAND")]
     gates: Vec<String>,
 
-    /// Take over open PRs with this label by themselves
+    /// Take over open PRs with this label automatically
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
 
-    /// Begin in shadow: agents review, nothing is fixed, pushed or posted
+    /// Start in shadow mode: agents review, but nothing is fixed, pushed or posted
     #[arg(long)]
     shadow: bool,
 
-    /// Ask nothing
+    /// Do not ask questions
     #[arg(long, short)]
     yes: bool,
 }
@@ -61,9 +61,10 @@ pub(crate) fn write_settings(
     let settings = ctx.settings()?;
     let Some(file) = settings.file.clone() else {
         if flags.is_given() {
-            let what = "there is no config file yet that --setup, --gate, --label and --shadow could be written to";
+            let what =
+                "there is no config file yet to write --setup, --gate, --label and --shadow to";
             return CommandError::config(what)
-                .hint("`remand init` takes the same options and writes one")
+                .hint("`remand init` accepts the same options and writes one")
                 .fail();
         }
         return Ok(());
@@ -81,12 +82,12 @@ pub(crate) fn write_settings(
     if settings.config.projects.contains_key(&project.name) {
         if flags.is_given() {
             let what = format!(
-                "[projects.{}] is in {} already",
+                "[projects.{}] already exists in {}",
                 project.name,
                 file.display()
             );
             return CommandError::usage(what)
-                .hint("change its settings there")
+                .hint("edit the settings there")
                 .fail();
         }
         return Ok(());
@@ -114,9 +115,9 @@ pub(crate) fn write_settings(
         &file,
         &format!("{}\n\n{table}", old.trim_end()),
     )?;
-    let copy = copy.map(|copy| format!(" (the old one is {})", copy.display()));
+    let copy = copy.map(|copy| format!(" (previous version: {})", copy.display()));
     ctx.out.note(format!(
-        "note: the settings of {} are in {}{}",
+        "note: the settings of {} were added to {}{}",
         project.name,
         file.display(),
         copy.unwrap_or_default()
@@ -147,7 +148,7 @@ fn choose(
     let label = match &flags.label {
         Some(_) if project.repo.is_none() => {
             return CommandError::usage("--label needs a repository on GitHub")
-                .hint("name it with --repo OWNER/NAME, or leave --label out")
+                .hint("use --repo OWNER/NAME, or omit --label")
                 .fail();
         }
         Some(label) => Some(label.clone()),

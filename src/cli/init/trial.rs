@@ -99,15 +99,17 @@ impl Tried {
                 (TextStyle::Bad, "red", text, output)
             }
             TrialResult::NotRun => {
-                let text = format!("the gates {of}: {first}");
-                (TextStyle::Bad, "not run", text, rest)
+                let text = format!("the gates could not run {of}: {first}");
+                (TextStyle::Bad, "error", text, rest)
             }
         };
         out.line(Line::new().piece(style, word).plain(format!(": {text}")))?;
         out.block(output, 2)?;
         if self.result != TrialResult::Green {
-            out.note("note: no agent is started for a change as long as it is so")?;
-            out.note("hint: change `setup` and `gates` in the config file, or set red_base = \"ignore\" there")?;
+            out.note("note: no agent is started for a change until this is fixed")?;
+            out.note(
+                "hint: edit `setup` and `gates` in the config file, or set red_base = \"ignore\"",
+            )?;
         }
         Ok(())
     }

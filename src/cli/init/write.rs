@@ -15,13 +15,13 @@ use crate::text;
 /// Renders only the settings that differ from the defaults, with comments.
 pub(super) fn render(choices: &Choices) -> String {
     let mut text = String::from(
-        "# remand's settings, as far as they differ from the defaults. `remand config defaults` prints all of them\n\
-         # with their meaning, `remand config check` checks this file, `remand config show` says what holds.\n\n",
+        "# Settings of remand that differ from the defaults. `remand config defaults` documents all settings,\n\
+         # `remand config check` checks this file, and `remand config show` prints the settings in force.\n\n",
     );
     let (agent, review_agent) = (&choices.agent, &choices.review_agent);
     let review_name = review_name(choices);
     text.push_str(&format!(
-        "# Who fixes{}.\nagent = {}\n",
+        "# Agent that fixes{}.\nagent = {}\n",
         if agent == review_agent {
             " and reviews"
         } else {
@@ -31,25 +31,25 @@ pub(super) fn render(choices: &Choices) -> String {
     ));
     if agent != review_agent {
         text.push_str(&format!(
-            "\n# Who reviews.\nreview_agent = {}\n",
+            "\n# Agent that reviews.\nreview_agent = {}\n",
             quoted(&review_name)
         ));
     }
     if !choices.gates.is_empty() {
         text.push_str(&format!(
-            "\n# What must pass before a fix is pushed.\ngates = {}\n",
+            "\n# Commands that must pass before a fix is pushed.\ngates = {}\n",
             commands(&choices.gates)
         ));
     }
     if choices.shadow {
         text.push_str(
-            "\n# Agents review, and nothing is fixed, pushed or posted: `remand stats --shadow` sums up. \"dry\" runs no agent at all.\n\
-             # Without this line it works for real.\nshadow = \"review\"\n",
+            "\n# Shadow mode: agents review, but nothing is fixed, pushed or posted; `remand stats --shadow` prints a summary.\n\
+             # \"dry\" runs no agents. Remove this line to fix, push and post.\nshadow = \"review\"\n",
         );
     }
     text.push_str(
-        "\n[loop]\n# How much money agents may spend on one change, in US dollars; then you are asked.\nmax_cost_usd = 10.0\n\
-         # How much they may spend in a day on all changes together; then work waits for the next day.\n\
+        "\n[loop]\n# Limit on the cost of one change in US dollars; when it is reached, a person is asked.\nmax_cost_usd = 10.0\n\
+         # Limit on the cost of all changes per day; when it is reached, work waits for the next day.\n\
          max_cost_usd_per_day = 50.0\n",
     );
     let gates: Vec<&Vec<String>> = choices
@@ -77,28 +77,28 @@ pub(super) fn project_tables(project: &ProjectChoice, label: Option<&str>, shado
     if let Some(setup) = &project.setup {
         let command = list(&setup.command);
         text.push_str(&format!(
-            "# Makes a fresh worktree ready, before agents and gates run in it.\nsetup = {command}\n"
+            "# Prepares a fresh worktree before agents and gates run in it.\nsetup = {command}\n"
         ));
         if !setup.again_on.is_empty() {
             let names = list(&setup.again_on);
             text.push_str(&format!(
-                "# It runs again when one of these files changed.\nsetup_again_on = {names}\n"
+                "# The set-up runs again when one of these files changes.\nsetup_again_on = {names}\n"
             ));
         }
     }
     if !project.gates.is_empty() {
         let gates = commands(&project.gates);
         text.push_str(&format!(
-            "# What must pass before a fix is pushed.\ngates = {gates}\n"
+            "# Commands that must pass before a fix is pushed.\ngates = {gates}\n"
         ));
     }
     if shadow {
         text.push_str(
-            "# Agents review, and nothing is fixed, pushed or posted.\nshadow = \"review\"\n",
+            "# Shadow mode: agents review, but nothing is fixed, pushed or posted.\nshadow = \"review\"\n",
         );
     }
     if let (Some(label), true) = (label, project.repo.is_some()) {
-        text.push_str(&format!("\n# Open pull requests with this label are taken over by themselves.\n[projects.{name}.discover]\nlabel = {}\n", quoted(label)));
+        text.push_str(&format!("\n# Open pull requests with this label are taken over automatically.\n[projects.{name}.discover]\nlabel = {}\n", quoted(label)));
     }
     text
 }
@@ -131,7 +131,7 @@ fn table(agent: &AgentChoice, name: &str, gates: &[&Vec<String>]) -> String {
         allow.dedup();
         if !allow.is_empty() {
             text.push_str(&format!(
-                "# What it may run by itself in a fix, besides editing files.\nallow = {}\n",
+                "# Commands that it may run without asking, in addition to editing files.\nallow = {}\n",
                 list(&allow)
             ));
         }
@@ -173,7 +173,7 @@ pub(super) fn put(place: &ConfigLocation, file: &Path, text: &str) -> Result<Opt
     let led = file.canonicalize();
     let file = led.as_deref().unwrap_or(file);
     let folder = file.parent().map(Path::to_owned).unwrap_or_default();
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let new = Unfinished(file.with_extension(format!("new-{}", uuid::Uuid::new_v4().simple())));
     let written = fs::File::create_new(&new.0).and_then(|mut made| {
         made.write_all(text.as_bytes())?;
@@ -211,11 +211,7 @@ fn free_name(file: &Path) -> Result<PathBuf> {
         .map(name)
         .find(|path| path.symlink_metadata().is_err());
     free.ok_or_else(|| {
-        CommandError::new(format!(
-            "there are too many copies of {} beside it",
-            file.display()
-        ))
-        .into()
+        CommandError::new(format!("there are too many copies of {}", file.display())).into()
     })
 }
 

@@ -20,20 +20,20 @@ use crate::failpoint::crash_point;
 use crate::text::list;
 use crate::wake;
 
-/// Remove a project from the list; its repository and its history stay
+/// Remove a project, keeping its repository and its history
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Branches, worktrees and the repository stay as they are. remand's own clone of it and the checkouts for \
-gates are deleted, unless something may still use them. Its changes and events can still be read, and `remand project add` \
-of the same repository brings the project back under its name. Its settings in the config file are yours to delete.\n\n\
+    after_help = "The repository, its branches and its worktrees are not touched. remand's own clone and the checkouts for \
+gates are deleted, unless they may still be in use. The changes and events of the project can still be read, and \
+`remand project add` restores it under the same name. Its settings stay in the config file.\n\n\
 Example:\n  remand project remove website --close"
 )]
 pub(crate) struct RemoveArgs {
-    /// The name of the project
+    /// Name of the project
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Cancel the changes that are under way, as `remand cancel` does
+    /// Cancel its open changes, as with `remand cancel`
     #[arg(long)]
     close: bool,
 }
@@ -117,7 +117,7 @@ impl Removal {
     /// Returns the reason why the project's directories may still be in use.
     fn in_use(&self, ctx: &CommandContext, settings: &Loaded) -> Result<Option<String>> {
         if wake::is_heard(&settings.blackboard) {
-            return Ok(Some("a daemon is running, which may use it".to_owned()));
+            return Ok(Some("a daemon that may use it is running".to_owned()));
         }
         let under_way = stop::running(&mut ctx.board()?, Some(&self.project_id))?;
         Ok(under_way
@@ -137,7 +137,7 @@ fn delete(path: &Path) -> Option<String> {
 fn print(ctx: &mut CommandContext, removal: &Removal, settings: &Loaded) -> Result<()> {
     let name = removal.project_id.as_str();
     ctx.out
-        .line(Line::new().strong(name).plain(" is removed"))?;
+        .line(Line::new().strong(name).plain(" was removed"))?;
     if !removal.cancelled.is_empty() {
         ctx.out
             .line(format!("cancelled: {}", list(&removal.cancelled)))?;
@@ -148,10 +148,10 @@ fn print(ctx: &mut CommandContext, removal: &Removal, settings: &Loaded) -> Resu
     for left in &removal.left {
         let path = left.path.display();
         ctx.out
-            .note(format!("note: {path} stays: {}", left.reason))?;
+            .note(format!("note: {path} was kept: {}", left.reason))?;
     }
     if !removal.left.is_empty() {
-        let hint = format!("hint: later, `remand project remove {name}` deletes it");
+        let hint = format!("hint: run `remand project remove {name}` again later to delete it");
         ctx.out.note(hint)?;
     }
     if let Some(file) = settings.file.as_ref()
@@ -159,7 +159,7 @@ fn print(ctx: &mut CommandContext, removal: &Removal, settings: &Loaded) -> Resu
     {
         let file = file.display();
         ctx.out.note(format!(
-            "note: [projects.{name}] in {file} has no effect now"
+            "note: [projects.{name}] in {file} no longer has any effect"
         ))?;
     }
     Ok(())

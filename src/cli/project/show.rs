@@ -15,11 +15,11 @@ use crate::clock::Time;
 use crate::project_settings::ProjectSettings;
 use crate::text::list;
 
-/// Show a project: its settings in force, changes, worktrees and remote
+/// Show the settings, changes and worktrees of a project
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  remand project show website")]
 pub(crate) struct ShowArgs {
-    /// The name of the project
+    /// Name of the project
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -110,7 +110,7 @@ fn print(ctx: &mut CommandContext, report: &ProjectReport) -> Result<()> {
     ctx.field("branch", &project.default_branch)?;
     ctx.field_if("repo", project.repo.as_ref())?;
     let url = project.remote_url.as_deref();
-    ctx.field("pushes to", url.unwrap_or("nowhere: no URL is pinned"))?;
+    ctx.field("pushes to", url.unwrap_or("nowhere: no push URL is set"))?;
     ctx.field("agent", settings.agent.as_deref().unwrap_or("none"))?;
     ctx.field_if("reviewer", settings.review_agent.as_ref())?;
     ctx.field("setup", none_if_empty(settings.setup.join(" ")))?;

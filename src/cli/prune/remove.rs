@@ -100,7 +100,7 @@ impl Broom {
         };
         match removed {
             Ok(true) => Outcome::Removed,
-            Ok(false) => Outcome::Stays("something still runs in it".into()),
+            Ok(false) => Outcome::Stays("a process is still running in it".into()),
             Err(reason) => Outcome::Stays(reason),
         }
     }
@@ -121,7 +121,7 @@ impl Broom {
         );
         if !is_name || path.file_name() != own.file_name() {
             return Err(Outcome::Foreign(format!(
-                "it is not what its row says: {}",
+                "it does not match its record: {}",
                 remnant.proof
             )));
         }
@@ -131,7 +131,7 @@ impl Broom {
                 // but that is not enough.
                 if own.symlink_metadata().is_ok() {
                     return Err(Outcome::Stays(format!(
-                        "it is not there; {} may be it: yours to remove",
+                        "it was moved, perhaps to {}: delete it yourself",
                         own.display()
                     )));
                 }
@@ -147,7 +147,7 @@ impl Broom {
             .is_none_or(|parent| Some(parent) != real(room))
         {
             return Err(Outcome::Stays(format!(
-                "it is not in {}: yours to remove",
+                "it is not in {}: delete it yourself",
                 room.display()
             )));
         }
@@ -168,7 +168,7 @@ impl Broom {
             .board
             .read(|conn| bb::worktree_is_used(conn, &remnant.path))?
         {
-            return Ok(Outcome::Foreign("another change has it now".into()));
+            return Ok(Outcome::Foreign("another change uses it now".into()));
         }
         if let Err(error) = self.git.remove_worktree(&project, path).await {
             return Ok(Outcome::Stays(sanitize::chain(&error)));
@@ -182,7 +182,7 @@ impl Broom {
         match self.git.resolve(&place, &remnant.path).await {
             Ok(None) => return Outcome::Gone,
             Ok(Some(sha)) if sha != remnant.proof => {
-                return Outcome::Foreign("it was written anew since".into());
+                return Outcome::Foreign("it was updated since".into());
             }
             Ok(Some(_)) => {}
             Err(error) => return Outcome::Stays(sanitize::chain(&error)),

@@ -53,16 +53,15 @@ async fn look_with(
     let branch = own_branch(&worktree, &project, args, &shown)?;
     if let Err(refused) = check_branch_name(&branch) {
         let hint = format!(
-            "rename it: `git -C {shown} branch -m NAME`, with letters, digits and . _ / - in the name"
+            "rename it with `git -C {shown} branch -m NAME`, using only letters, digits and . _ / -"
         );
         return CommandError::new(refused.to_string()).hint(hint).fail();
     }
     if !worktree.place.is_linked() {
-        let what = format!(
-            "{shown} is the project's main checkout, which is yours to work in, not an agent's"
-        );
+        let what =
+            format!("{shown} is the main checkout of the project, in which agents do not work");
         let hint = format!(
-            "`git switch {}`, then `git worktree add ../{} {branch}`, and review that",
+            "run `git switch {}` and `git worktree add ../{} {branch}`, then review that worktree",
             project.default_branch,
             folder_for(&branch)
         );
@@ -116,7 +115,7 @@ async fn which_worktree(git: &Git, args: &ReviewArgs) -> Result<PathBuf> {
         return Ok(listed.path.clone());
     }
     let hint = format!(
-        "`git worktree add ../{} {branch}` makes one",
+        "create one with `git worktree add ../{} {branch}`",
         folder_for(branch)
     );
     CommandError::not_found(format!(
@@ -142,12 +141,12 @@ async fn which_project(
         return Ok((plain_project(&found, ctx)?, true));
     }
     let what = format!(
-        "{} belongs to {}, which is no project yet",
+        "{} belongs to {}, which is not a project yet",
         worktree.place.path.display(),
         found.path.display()
     );
     let hint = format!(
-        "`remand project add {}`, or give --add-project",
+        "add it with `remand project add {}`, or use --add-project",
         found.path.display()
     );
     CommandError::new(what).hint(hint).fail()
@@ -160,21 +159,21 @@ fn own_branch(
     shown: &str,
 ) -> Result<String> {
     if let Some(operation) = worktree.operation {
-        let what = format!("a {operation} is not finished in {shown}");
+        let what = format!("a {operation} is in progress in {shown}");
         return CommandError::new(what)
             .hint("finish or abort it, then review")
             .fail();
     }
     let Some(branch) = worktree.branch.clone() else {
-        let what = format!("{shown} is on no branch (its HEAD is detached)");
+        let what = format!("{shown} has a detached HEAD");
         return CommandError::new(what)
-            .hint("`git switch -c BRANCH` gives its commits one")
+            .hint("create a branch with `git switch -c BRANCH`")
             .fail();
     };
     if branch == project.default_branch || args.base.as_ref() == Some(&branch) {
-        let what = format!("{shown} is on {branch}, the branch that work goes into");
+        let what = format!("{shown} is on {branch}, the branch that work is merged into");
         return CommandError::new(what)
-            .hint("review a branch of its own: `git switch -c BRANCH`")
+            .hint("create a separate branch with `git switch -c BRANCH`")
             .fail();
     }
     Ok(branch)
@@ -194,12 +193,12 @@ fn inside_roots(path: &Path, project: &Project, settings: &Loaded) -> Result<()>
         .map(|root| root.display().to_string())
         .collect();
     let what = format!(
-        "{} is not in a folder where worktrees may be: {}",
+        "{} is not in a directory for worktrees: {}",
         path.display(),
         roots.join(", ")
     );
     CommandError::new(what)
-        .hint("add its folder to `worktree_roots` in the settings, or move the worktree")
+        .hint("add its parent directory to `worktree_roots` in the settings, or move the worktree")
         .fail()
 }
 
@@ -216,7 +215,7 @@ async fn clean(git: &Git, worktree: &Worktree, shown: &str) -> Result<()> {
     }
     let what = format!("{shown} is not clean: {}", named.join(", "));
     CommandError::new(what)
-        .hint("only commits are reviewed: `git add -A && git commit`, or `git stash -u`")
+        .hint("only commits are reviewed: run `git add -A && git commit`, or `git stash -u`")
         .fail()
 }
 
@@ -231,22 +230,20 @@ async fn something_to_review(git: &Git, worktree: &Worktree, range: &Range<'_>) 
     let Range { base, head, branch } = range;
     let place = &worktree.place;
     let Some(base_head) = git.base_head(place, base).await? else {
-        return CommandError::not_found(format!(
-            "there is no branch {base} that the work could go into"
-        ))
-        .hint("name it with --base")
-        .fail();
+        return CommandError::not_found(format!("the base branch {base} does not exist"))
+            .hint("choose a base with --base")
+            .fail();
     };
     let Some(merge_base) = git.merge_base(place, &base_head, head).await? else {
         return CommandError::new(format!("{branch} and {base} have no common history"))
-            .hint("name another base with --base")
+            .hint("choose another base with --base")
             .fail();
     };
     let empty = || {
         CommandError::new(format!(
-            "there is nothing to review: {branch} has nothing that {base} has not"
+            "nothing to review: {branch} has no changes that are not in {base}"
         ))
-        .hint("commit the work first, or name another base with --base")
+        .hint("commit the work first, or choose another base with --base")
     };
     if merge_base == *head
         || git

@@ -123,14 +123,14 @@ impl Elsewhere {
     pub(crate) fn sentence(&self) -> String {
         let Self { user, blackboard } = self;
         format!(
-            "the service of this machine runs as `{user}` and uses {}",
+            "the system service runs as `{user}` and uses {}",
             blackboard.display()
         )
     }
 
     pub(crate) fn remedy(&self) -> String {
         format!(
-            "`{}` works on that one",
+            "use that one with `{}`",
             target::on_blackboard(&self.user, &self.blackboard, "")
         )
     }
@@ -148,7 +148,7 @@ pub(crate) fn write_remedy(blackboard: &Path) -> Option<String> {
     config::supervision().socket?;
     let unit = bounded_unit(blackboard)?;
     Some(format!(
-        "`{}` and `{}` open projects that were added after the service was installed",
+        "run `{}` and `{}` to make projects writable that were added after the installation",
         unit.install_again(),
         unit.restart_command()
     ))
@@ -162,13 +162,13 @@ pub(crate) fn outside_of_unit(blackboard: &Path, repository: &Path) -> Option<(S
         return None;
     }
     let what = format!(
-        "the installed service can't write to {} yet",
+        "the installed service cannot write to {} yet",
         repository.display()
     );
     Some((
         what,
         format!(
-            "`{}`, then `{}`",
+            "run `{}`, then `{}`",
             unit.install_again(),
             unit.restart_command()
         ),

@@ -17,7 +17,7 @@ pub(super) struct Program {
 impl Program {
     /// Finds this program or, with a root, the one installed there: this path may not exist in it.
     pub(super) fn find(root: Option<&Path>) -> Result<Self> {
-        let own = std::env::current_exe().context("the path of this program is not known")?;
+        let own = std::env::current_exe().context("cannot determine the path of this program")?;
         let Some(root) = root else {
             return Ok(Self {
                 path: own,

@@ -58,13 +58,13 @@ pub(super) fn status(args: &StatusArgs, ctx: &mut CommandContext) -> Result<Exit
 fn print(ctx: &mut CommandContext, told: &ServiceStatus) -> Result<()> {
     let file = told.file.display();
     let (what, style) = match (told.ours, told.differs) {
-        (None, _) => (format!("no: there is no {file}"), TextStyle::Notice),
+        (None, _) => (format!("no: {file} does not exist"), TextStyle::Notice),
         (Some(false), _) => {
-            let what = format!("{file}, which remand did not write");
+            let what = format!("{file}, not written by remand");
             (what, TextStyle::Notice)
         }
         (Some(true), Some(true)) => {
-            let what = format!("{file}, which is not as it would be written now");
+            let what = format!("{file}, out of date");
             (what, TextStyle::Notice)
         }
         (Some(true), Some(false) | None) => (file.to_string(), TextStyle::Good),
@@ -76,15 +76,15 @@ fn print(ctx: &mut CommandContext, told: &ServiceStatus) -> Result<()> {
             .line(line.plain("; ").command("remand config check"))?;
     }
     let state = list(told.enabled.iter().chain(&told.active));
-    let unknown = "systemd or launchd can't be asked here";
+    let unknown = "unknown: systemd or launchd cannot be queried here";
     ctx.field("state", if state.is_empty() { unknown } else { &state })?;
     let daemon = match (&told.pid, &told.outdated) {
-        (None, _) => "none runs".to_owned(),
-        (Some(pid), Some(why)) => format!("runs with pid {pid}: {why}"),
+        (None, _) => "not running".to_owned(),
+        (Some(pid), Some(why)) => format!("running with pid {pid}: {why}"),
         (Some(pid), None) if told.differs == Some(false) => {
-            format!("runs with pid {pid}, up to date")
+            format!("running with pid {pid}, up to date")
         }
-        (Some(pid), None) => format!("runs with pid {pid}"),
+        (Some(pid), None) => format!("running with pid {pid}"),
     };
     ctx.field("daemon", daemon)?;
     ctx.field("blackboard", told.blackboard.display())?;
@@ -139,7 +139,7 @@ pub(crate) fn checks(ctx: &CommandContext) -> Vec<Check> {
     if found.is_empty() {
         found.push(Check::ok(
             "service",
-            "not installed; `remand service install` would keep the daemon running",
+            "not installed; `remand service install` installs it",
         ));
     }
     found.splice(0..0, replaced_program(ctx));
@@ -160,7 +160,7 @@ fn replaced_program(ctx: &CommandContext) -> Option<Check> {
     let (what, what_to_do) = RunningDaemon::of(&blackboard)?.replaced_sentence()?;
     Some(Check::warn(
         "program",
-        format!("of the daemon: {what}"),
+        format!("daemon: {what}"),
         what_to_do,
     ))
 }
@@ -178,16 +178,16 @@ fn check(which: &Which, ctx: &CommandContext) -> Result<Option<Check>> {
     let (says, remedy) = if !service_unit::is_ours(&there) {
         (
             format!("{file} was not written by remand"),
-            format!("`{install} --force` writes over it, if that is wanted"),
+            format!("run `{install} --force` to overwrite it"),
         )
     } else if !is_same {
-        let says = format!("{file} is not as it would be written now");
-        (says, format!("`{install}`"))
+        let says = format!("{file} is out of date");
+        (says, format!("run `{install}`"))
     } else if let Some(why) = outdated(&site, None) {
         let commands = replace_step(&site, &why);
         let commands = commands.iter().map(|command| format!("`{command}`"));
         (
-            format!("{file}, but the running daemon is not up to date: {why}"),
+            format!("{file}, but the running daemon is out of date: {why}"),
             joined(commands, ", then "),
         )
     } else {

@@ -61,7 +61,8 @@ impl InstallTarget {
         } else {
             Owner::User
         };
-        let no_home = || CommandError::new("HOME is not set: where your units are is not known");
+        let no_home =
+            || CommandError::new("cannot determine the directory of your units: HOME is not set");
         let file = installed::file(kind, owner, root.as_deref()).ok_or_else(no_home)?;
         let scope = if which.system {
             Scope::System {
@@ -149,9 +150,9 @@ impl InstallTarget {
             return Ok(());
         };
         if self.root.is_none() && !rustix::process::geteuid().is_root() {
-            return CommandError::new("only root may install it for the machine")
+            return CommandError::new("only root can install a system service")
                 .hint(format!(
-                    "`{}`, or for yourself: `remand service install --user`",
+                    "run `{}`, or install it for your user with `remand service install --user`",
                     self.with_sudo("install")
                 ))
                 .fail();
@@ -161,9 +162,11 @@ impl InstallTarget {
                 "useradd --system --create-home --home-dir /var/lib/{run_as} --shell /usr/sbin/nologin {run_as}"
             );
             return CommandError::not_found(format!(
-                "there is no user `{run_as}` that it could run as"
+                "there is no user `{run_as}` to run the service as"
             ))
-            .hint(format!("`{make}`, or name another one with --run-as"))
+            .hint(format!(
+                "create it with `{make}`, or choose another user with --run-as"
+            ))
             .fail();
         }
         Ok(())
@@ -221,7 +224,7 @@ impl InstallTarget {
         let names: Vec<String> = self.logins.iter().map(|(name, _)| name.clone()).collect();
         if self.kind == Kind::Launchd {
             return CommandError::usage(
-                "launchd reads no environment file: --with-logins is for systemd",
+                "--with-logins needs systemd: launchd does not read environment files",
             )
             .fail();
         }
@@ -248,7 +251,7 @@ impl InstallTarget {
                 root.display()
             ));
             warnings.push(format!(
-                "hint: install remand as {}, then do this again",
+                "hint: install remand as {}, then run this command again",
                 root.join("usr/bin/remand").display()
             ));
         }
@@ -263,12 +266,12 @@ impl InstallTarget {
                 .map_or_else(|| path.to_owned(), |root| seen_from(root, path));
             if PRIVATE.iter().any(|folder| path.starts_with(folder)) {
                 warnings.push(format!(
-                    "warning: the service cannot see the project {id} in {}: its unit has a /tmp and a /var/tmp of its own \
+                    "warning: the service cannot see the project {id} in {}: its unit has a private /tmp and /var/tmp \
                      (PrivateTmp=yes)",
                     path.display()
                 ));
                 warnings.push(format!(
-                    "hint: move the repository elsewhere, then `{}` and `{}`",
+                    "hint: move the repository elsewhere, then run `{}` and `{}`",
                     self.remand(&format!("project remove {id}")),
                     self.remand("project add PATH")
                 ));
@@ -287,7 +290,7 @@ impl InstallTarget {
                 names.join(", ")
             ));
             hints.push(format!(
-                "hint: `{}` writes them to {}, which only you can read and the unit reads",
+                "hint: `{}` saves them in {}, which only you can read and which the unit loads",
                 self.install_again("--with-logins"),
                 self.wish.environment.display()
             ));
@@ -297,8 +300,8 @@ impl InstallTarget {
         if self.kind == Kind::Systemd && self.wish.scope == Scope::User && !lingers {
             let linger = "loginctl enable-linger";
             hints.push(format!(
-                "hint: it runs while you are logged in; `{linger}` (where that is refused `sudo {linger} {user}`) keeps it \
-                 running without you, from the start of the machine on"
+                "hint: it runs only while you are logged in; `{linger}` (if refused, `sudo {linger} {user}`) starts it at \
+                 boot and keeps it running"
             ));
         }
         hints
