@@ -84,7 +84,7 @@ fn the_example_finds_old_pull_requests_and_makes_one_item_each() {
     let dry = world
         .remand(&["evaluators", "run", "old_prs", "--dry-run"])
         .ok();
-    insta::assert_snapshot!(dry.stdout, @"work_created  work_item w2  manual queued: ada/calc#1 is open for 9 days");
+    insta::assert_snapshot!(dry.stdout, @"work_created  work_item w2  manual queued: ada/calc#1 has been open for 9 days");
     assert!(
         dry.stderr.contains("nothing was (--dry-run)"),
         "{}",
