@@ -578,7 +578,7 @@ fn what_the_daemon_has_not_read_releases_nothing() {
         "{}",
         doctor()
     );
-    let unread = "the config says `shadow = false` since, which the daemon has not read";
+    let unread = "the configuration now has `shadow = false`, which the daemon has not loaded";
     assert!(!play.why().contains("has not read") && !doctor().contains("has not read"));
 
     edit(play, |text| {

@@ -20,11 +20,9 @@ const FOR_EVERY_AGENT: [&str; 10] = [
     "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ",
 ];
 
-const FORGE: &str =
-    "no forge token reaches an agent: remand pushes and comments, the agent does not";
-const KEYS: &str = "it opens the user's keys to the agent: remand pushes, the agent does not";
-const SECRETS: &str =
-    "it belongs to remand or to another service, and an agent reads text that strangers wrote";
+const FORGE: &str = "tokens for the forge are never passed to agents: remand pushes and comments, the agent does not";
+const KEYS: &str = "it would give the agent access to your keys: remand pushes, the agent does not";
+const SECRETS: &str = "it belongs to remand or another service, and agents read untrusted text";
 
 /// Prefixes of refused names, case-insensitive.
 const REFUSED: [(&str, &str); 12] = [
@@ -49,7 +47,7 @@ pub(super) fn refusal(name: &str) -> Option<&'static str> {
         || name.starts_with(|c: char| c.is_ascii_digit())
         || !name.chars().all(is_name)
     {
-        return Some("a variable is named without its value: letters, digits and underscores");
+        return Some("give only the name of the variable: letters, digits and underscores");
     }
     let upper = name.to_ascii_uppercase();
     REFUSED

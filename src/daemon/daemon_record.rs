@@ -48,7 +48,7 @@ impl Recorded {
             ..self.record.clone()
         };
         if let Err(error) = record.write(&self.path) {
-            tracing::warn!(error = ?error, path = %self.path.display(), "the daemon's record can't be written");
+            tracing::warn!(error = ?error, path = %self.path.display(), "cannot write the record of the daemon");
         }
     }
 }
@@ -66,7 +66,7 @@ impl Record {
         let program = program::path()?;
         let running = program::running()?;
         let file = fs::metadata(&running)
-            .with_context(|| format!("cannot look at {}", running.display()))?;
+            .with_context(|| format!("cannot read the metadata of {}", running.display()))?;
         Ok(Self {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

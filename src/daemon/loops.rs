@@ -97,11 +97,11 @@ impl Running {
             let now = clock::now();
             let event = bb::append(conn, &event, now)?;
             bb::put_in_force(conn, &in_force, now)?;
-            resume_held(conn, "the settings were read again", now)?;
+            resume_held(conn, "the configuration was reloaded", now)?;
             request.map_or(Ok(()), |request| bb::answer_reload(conn, request, event))
         });
         if let Err(error) = written.await {
-            tracing::error!(error = ?error, "that other settings are in force could not be written");
+            tracing::error!(error = ?error, "cannot record the configuration in force");
         }
         daemon.lasting.wake_dispatch.notify_one();
         self.round.end().await;

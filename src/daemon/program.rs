@@ -48,5 +48,5 @@ pub(super) fn kept(blackboard: &Path) -> anyhow::Result<PathBuf> {
 
 /// Returns the path that this program was started from.
 pub(super) fn path() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("the path of this program is not known")
+    std::env::current_exe().context("cannot determine the path of this program")
 }

@@ -45,11 +45,11 @@ pub(super) fn fence(state: &State, content: &str, label: &str) -> Result<String,
             "a fence needs the variable `nonce`",
         ));
     }
-    // The marks are control characters, so this also keeps outside text out of the label.
+    // The marks are control characters, so this also keeps untrusted text out of the label.
     if label.contains(char::is_control) {
         return Err(Error::new(
             ErrorKind::InvalidOperation,
-            "the label of a fence is a word of the template's own",
+            "the label of a fence must be a literal in the template",
         ));
     }
     let inside = without(content.replace([OPEN, CLOSE], ""), &nonce);

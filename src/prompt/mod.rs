@@ -68,7 +68,7 @@ pub(crate) struct Prompt {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PromptError {
-    #[error("cannot read the folder of prompts {}", path.display())]
+    #[error("cannot read the prompts directory {}", path.display())]
     Folder {
         path: PathBuf,
         #[source]
@@ -80,7 +80,7 @@ pub(crate) enum PromptError {
         #[source]
         source: io::Error,
     },
-    #[error("{} is not a prompt; the names are review.md, fix.md and again.md", path.display())]
+    #[error("{} is not a prompt; allowed names: review.md, fix.md and again.md", path.display())]
     UnknownFile { path: PathBuf },
     /// A template that cannot be used. `report` shows the location.
     #[error("{report}")]
@@ -90,13 +90,13 @@ pub(crate) enum PromptError {
         fault: Fault,
         report: String,
     },
-    #[error("the prompt `{name}` cannot be written")]
+    #[error("cannot render the prompt `{name}`")]
     Render {
         name: Name,
         #[source]
         source: minijinja::Error,
     },
-    #[error("the prompt `{name}` puts outside text outside of a fence: {start:?}…")]
+    #[error("the prompt `{name}` has untrusted text outside a fence: {start:?}…")]
     Unfenced { name: Name, start: String },
 }
 

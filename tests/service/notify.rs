@@ -19,21 +19,12 @@ fn it_says_when_it_is_ready_that_it_lives_and_when_it_stops() {
     let play = Play::without_change(&Script::default());
     let supervisor = Supervisor::of(&play);
     let daemon = play.daemon_from(supervisor.command(&play, WATCHDOG));
-    assert_eq!(
-        supervisor.next(&play),
-        "READY=1\nSTATUS=nothing to do now\n"
-    );
+    assert_eq!(supervisor.next(&play), "READY=1\nSTATUS=idle\n");
     for _ in 0..3 {
-        assert_eq!(
-            supervisor.next(&play),
-            "WATCHDOG=1\nSTATUS=nothing to do now\n"
-        );
+        assert_eq!(supervisor.next(&play), "WATCHDOG=1\nSTATUS=idle\n");
     }
     play.world.remand(&["stop", "calc"]).ok();
-    supervisor.wait_for(
-        &play,
-        "WATCHDOG=1\nSTATUS=nothing to do now; calc is stopped\n",
-    );
+    supervisor.wait_for(&play, "WATCHDOG=1\nSTATUS=idle; calc is stopped\n");
     assert!(daemon.stop().success());
     let told = supervisor.so_far();
     assert!(

@@ -49,13 +49,13 @@ fn new_settings_hold_for_what_begins_next_and_leave_agents_alone() {
     assert!(usec.parse::<u64>().unwrap() > 0, "{told}");
     assert_eq!(
         supervisor.next(&play),
-        "READY=1\nSTATUS=goes by the settings as they are now\n"
+        "READY=1\nSTATUS=configuration reloaded\n"
     );
     assert_eq!(
         play.world.sqlite(
             "SELECT target_type, target_id, summary FROM events WHERE event_type = 'reloaded'"
         ),
-        "blackboard|configuration|goes by the settings as they are now"
+        "blackboard|configuration|configuration reloaded"
     );
     assert_eq!(
         play.count("runs WHERE ended_at IS NULL"),
@@ -214,7 +214,7 @@ fn what_waited_for_an_agent_goes_on_with_the_settings_that_have_one() {
     assert_eq!(
         play.world
             .sqlite("SELECT summary FROM events WHERE event_type = 'resumed' AND change_id = 'c1'"),
-        "resumed: the settings were read again"
+        "resumed: the configuration was reloaded"
     );
     assert_eq!(
         play.world.sqlite(&format!(
