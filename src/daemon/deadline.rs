@@ -1,4 +1,4 @@
-//! Ends the program: in order if possible, in time in any case, and immediately if the blackboard
+//! Ends the program: cleanly if possible, in time in any case, and immediately if the blackboard
 //! that it works on is gone.
 
 use std::convert::Infallible;

@@ -108,8 +108,8 @@ impl Running {
         self.round = Round::begin(daemon, &self.wake_posts, &self.stop);
     }
 
-    /// Stops in order, once `stop` is cancelled: nothing more is read or posted, then no more
-    /// events are taken in, then dispatch releases its running items.
+    /// Stops in order, once `stop` is cancelled: first reading and posting, then taking in events,
+    /// then dispatch, which releases its running items.
     pub(super) async fn end(self) {
         self.round.end().await;
         self.wakes_stop.cancel();
@@ -152,8 +152,8 @@ impl Round {
         }
     }
 
-    /// Ends the loops, the heartbeat last: it is the sign of life, and waiting for the forge can
-    /// take longer than the watchdog allows.
+    /// Ends the loops, the heartbeat last: the watchdog depends on it, and waiting for the forge
+    /// can take longer than the watchdog allows.
     async fn end(&self) {
         self.stop.cancel();
         self.forge.wait().await;

@@ -108,7 +108,7 @@ impl Daemon {
         &self.lasting.db
     }
 
-    /// Runs until `stop` is cancelled, then stops in order.
+    /// Runs until `stop` is cancelled, then shuts down cleanly.
     pub(crate) async fn run(&self, stop: CancellationToken) {
         let running = Running::begin(self, stop.clone());
         stop.cancelled().await;
@@ -176,7 +176,7 @@ pub(crate) struct Done {
 
 /// Parts of the daemon that the caller provides.
 pub(crate) struct Front<'a> {
-    /// Called once the daemon works.
+    /// Called once the daemon is ready.
     pub(crate) ready: Box<dyn FnOnce() + 'a>,
     /// Follows the daemon's work while it runs.
     pub(crate) follow: Option<Follow>,
@@ -218,7 +218,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
     let bounds = Bounds::new(loaded.config.dispatch.stop_grace_s);
     bounds.watch_from_outside()?;
     let served = bounds.block_on(async {
-        // Before anything else: a signal during the start must also end the daemon in order.
+        // Before anything else: a signal during the start must also shut the daemon down cleanly.
         let signals = StopSignals::listen([SignalKind::terminate(), SignalKind::interrupt()])?;
         let stop = signals.stop();
         bounds.set_stop(&stop);
@@ -335,8 +335,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Returns the instruction to read the settings again, with its cause, if the call leads to
-    /// one.
+    /// Returns the order to reload the configuration, with its cause, if the call leads to one.
     async fn order(&self, call: Call, watch: &mut Watch) -> Option<Order> {
         match call {
             Call::Stop | Call::Terminal => None,

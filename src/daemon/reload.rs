@@ -27,11 +27,11 @@ pub(super) const LOOK: Duration = Duration::from_secs(2);
 /// Maximum number of characters of a setting's value in an event.
 const VALUE_CAP: usize = 300;
 
-/// Reason for which the daemon's wait ends.
+/// Reason why the daemon's wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
     Stop,
-    /// The terminal that it was started in is gone, and with it anybody who could stop it there.
+    /// The terminal that it was started in is gone, and with it the means to stop it there.
     Terminal,
     /// SIGHUP.
     Hangup,
@@ -76,14 +76,14 @@ impl Calls {
 closed_enum! {
     /// Cause of a reload.
     "cause" Cause {
-        /// The files changed. Changes that drop a safeguard are not applied.
+        /// The files changed. Changes that remove a safeguard are not applied.
         Noticed = "noticed",
         Signal = "signal",
         Request = "request",
     }
 }
 
-/// Instruction to read the files again.
+/// Order to reload the files.
 #[derive(Debug, Clone)]
 pub(super) struct Order {
     pub(super) cause: Cause,

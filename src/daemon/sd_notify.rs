@@ -1,5 +1,5 @@
-//! Notifies the supervisor that started the daemon (systemd): when the daemon is ready, what it
-//! does, and that it still works. Works without one, and never blocks the work.
+//! Notifies the supervisor that started the daemon (systemd): when the daemon is ready, what it is
+//! doing, and that it is alive. Works without a supervisor, and never blocks the work.
 
 use std::io;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -27,7 +27,7 @@ pub(super) enum News {
 
 pub(super) struct Supervisor {
     way: Option<(UnixDatagram, SocketAddr)>,
-    /// Maximum time between two signs of life.
+    /// Maximum time between two notifications of the watchdog.
     watchdog: Option<Duration>,
 }
 
@@ -107,8 +107,8 @@ impl Supervisor {
         }
     }
 
-    /// Sends signs of life as often as required, but only while the daemon works: before each one,
-    /// the heartbeat must make a new pass and the blackboard must accept a write.
+    /// Notifies the watchdog as often as required, but only while the daemon works: before each
+    /// notification, the heartbeat must make a new pass and the blackboard must accept a write.
     pub(super) async fn keep_alive(
         &self,
         mut pulse: Pulse,
@@ -132,7 +132,7 @@ impl Supervisor {
                     tokio::pin!(felt);
                     tokio::select! {
                         status = &mut felt => status,
-                        // Keep waiting: queueing the write again would only prolong the silence.
+                        // Keep waiting: queueing the write again would only take longer.
                         () = silence.note_after(every * 2) => felt.await,
                     }
                 };
@@ -145,7 +145,7 @@ impl Supervisor {
     }
 }
 
-/// Records that no sign of life can be given, before the watchdog ends this process silently.
+/// Records that the watchdog is no longer notified, before it ends this process without a message.
 struct Silence<'a> {
     recorded: &'a Recorded,
     heard_at: Time,
@@ -153,7 +153,7 @@ struct Silence<'a> {
 }
 
 impl Silence<'_> {
-    /// Waits, records the silence, then returns.
+    /// Waits, records the missing notification, then returns.
     async fn note_after(&mut self, wait: Duration) {
         tokio::time::sleep(wait).await;
         if !self.is_silent {

@@ -1,8 +1,8 @@
-//! Keeps outside text inside its fence.
+//! Keeps untrusted text inside its fence.
 //!
-//! A value from outside carries marks that no sanitized text can contain, and the `fence` filter
-//! removes them. A mark that remains after rendering means that outside text is among our own
-//! words.
+//! An untrusted value carries marks that no sanitized text can contain, and the `fence` filter
+//! removes them. A mark that remains after rendering means that untrusted text is outside of all
+//! fences.
 
 use minijinja::{Error, ErrorKind, State};
 
@@ -11,12 +11,12 @@ use super::sanitize::Cleaned;
 const OPEN: char = '\u{2}';
 const CLOSE: char = '\u{3}';
 
-/// Marks a sanitized text as outside text.
+/// Marks a sanitized text as untrusted.
 pub(super) fn mark(cleaned: &Cleaned) -> String {
     format!("{OPEN}{}{CLOSE}", cleaned.text)
 }
 
-/// Returns the first outside text that is not inside a fence.
+/// Returns the first untrusted text that is not inside a fence.
 pub(super) fn unfenced(rendered: &str) -> Option<String> {
     let (_, after) = rendered.split_once([OPEN, CLOSE])?;
     Some(

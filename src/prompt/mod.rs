@@ -1,5 +1,6 @@
-//! Prompts for agents: templates, the values they may use, and the fences around all outside text.
-//! Template files are read when loaded. Outside text must never become part of a template's source.
+//! Prompts for agents: templates, the values they may use, and the fences around all untrusted
+//! text. Template files are read when loaded. Untrusted text must never become part of a template's
+//! source.
 
 mod context;
 mod fence;
@@ -51,7 +52,7 @@ pub(crate) enum Origin {
     File(PathBuf),
 }
 
-/// Prompt for an agent, and the number of bytes of outside text that were omitted.
+/// Prompt for an agent, and the number of bytes of untrusted text that were omitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prompt {
     pub(crate) text: String,

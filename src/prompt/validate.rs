@@ -1,5 +1,5 @@
-//! Validates a template before it is used: its syntax, the names it uses, and that it keeps outside
-//! text in fences. Errors are shown at their location in the file.
+//! Validates a template before it is used: its syntax, the names it uses, and that it keeps
+//! untrusted text in fences. Errors are shown at their location in the file.
 
 use std::ops::Range;
 

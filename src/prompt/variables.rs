@@ -24,7 +24,7 @@ enum Shape {
     Number,
     NumberOrNone,
     Flag,
-    /// Outside text.
+    /// Untrusted text.
     Line,
     Lines,
     Record,
@@ -333,8 +333,8 @@ impl Name {
             .join(", ")
     }
 
-    /// Returns sample values for three trials of a template: see [`Trial`]. The value of an outside
-    /// text is its own name, so that an error can be shown at its location.
+    /// Returns sample values for three trials of a template: see [`Trial`]. The value of an
+    /// untrusted text is its own name, so that an error can be shown at its location.
     pub(super) fn trials(self) -> impl Iterator<Item = Value> {
         let trials = [Trial::Complete, Trial::Empty, Trial::LeftOut].into_iter();
         trials.map(move |trial| {

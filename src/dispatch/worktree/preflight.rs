@@ -220,8 +220,8 @@ impl Task {
         Ok(self.git.look(&worktree.place).await?)
     }
 
-    /// Refuses a repository that cannot be written before an agent is paid for work that could not be kept. A service
-    /// may see it read-only or, in a home directory, not at all.
+    /// Refuses a repository that cannot be written before an agent starts: its work could not be kept. A service may
+    /// see the repository read-only or, in a home directory, not at all.
     pub(crate) fn writable(&self) -> Result<(), Interrupt> {
         let (repository, worktree) = (Path::new(&self.project.common_dir), self.worktree());
         let remedy = &self.dispatch.settings.write_remedy;
