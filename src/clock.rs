@@ -48,7 +48,10 @@ pub(crate) struct BadTime {
 }
 
 /// Returns the current time, truncated to milliseconds as stored.
-#[expect(clippy::disallowed_methods, reason = "the one place")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that reads the clock"
+)]
 pub(crate) fn now() -> Time {
     Time::from_millis(
         Utc::now()

@@ -435,7 +435,7 @@ fn settings_that_can_not_be_read() {
     assert_eq!(output.status, 3);
     let told = troubles(&output);
     assert!(
-        told[0].starts_with("fail configuration: invalid value of `agent`"),
+        told[0].starts_with("fail configuration: invalid value for `agent`"),
         "{told:#?}"
     );
     assert!(

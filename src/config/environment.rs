@@ -10,7 +10,10 @@ use std::time::Duration;
 
 /// Returns true if this process was started by an agent or a gate, in a run of remand: the caller
 /// is then not a person.
-#[expect(clippy::disallowed_methods, reason = "the one place")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that reads the environment"
+)]
 pub(crate) fn is_inside_a_run() -> bool {
     std::env::var_os("REMAND_RUN_DIR").is_some()
 }

@@ -131,7 +131,7 @@ fn explain(path: &KeyPath, message: &str, defaults: &DeTable<'_>, own: &DeTable<
         ));
     }
     let problem =
-        Problem::new(format!("invalid value of `{path}`"), mark(path, own)).label(message);
+        Problem::new(format!("invalid value for `{path}`"), mark(path, own)).label(message);
     if let Some(keys) = keys_allowed(path, defaults) {
         return problem.help(format!("settings {}: {}", name_of(path), keys.join(", ")));
     }

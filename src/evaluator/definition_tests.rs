@@ -283,7 +283,7 @@ fn never_woken() {
     2 | kind = "review_feedback"
       |        ^^^^^^^^^^^^^^^^^ no `on` and no `schedule`
       |
-      = help: give it `on = ["work_rejected"]`, a `schedule`, or `enabled = false`
+      = help: add `on = ["work_rejected"]`, a `schedule`, or `enabled = false`
     "#);
 }
 
@@ -305,7 +305,7 @@ fn too_many_cycles() {
 #[test]
 fn a_schedule_with_two_readings() {
     assert_snapshot!(error_of("kind = \"review_feedback\"\nschedule = \"0 9 * * 1\"\n"), @r#"
-    error: this invalid value of `schedule`
+    error: invalid `schedule`
      --> FOLDER/mine.toml:2:12
       |
     2 | schedule = "0 9 * * 1"
@@ -318,7 +318,7 @@ fn a_schedule_with_two_readings() {
 #[test]
 fn a_schedule_of_durations() {
     assert_snapshot!(error_of("kind = \"review_feedback\"\nschedule = \"@every 5m\"\n"), @r#"
-    error: this invalid value of `schedule`
+    error: invalid `schedule`
      --> FOLDER/mine.toml:2:12
       |
     2 | schedule = "@every 5m"

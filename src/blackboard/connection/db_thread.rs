@@ -278,7 +278,7 @@ fn write_all(mut conn: Connection, mut queue: mpsc::Receiver<Step>, identity: &I
 /// would starve every command beside it.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a thread of its own, or a command that has nothing else to do; nothing can tell that others had their turn"
+    reason = "on its own thread, or in a command with nothing else to do; there is no event to wait for"
 )]
 pub(crate) fn breathe(pause: Duration) {
     thread::sleep(pause);

@@ -20,7 +20,7 @@ const NOT_EXECUTED: &[(&str, &str, &str)] = &[(
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the suite alone, in a process of its own"
+    reason = "runs only the suite, in a separate process"
 )]
 fn the_suite_executes_every_statement() {
     let folder = tempfile::tempdir().unwrap();

@@ -65,7 +65,7 @@ fn unknown_keys() {
 #[test]
 fn wrong_types_and_numbers() {
     insta::assert_snapshot!(refused("[loop]\nmax_fix_cycles = \"two\"\nmax_tokens = -1\nmax_cost_usd = -0.5\n"), @r#"
-    error: invalid value of `loop.max_fix_cycles`
+    error: invalid value for `loop.max_fix_cycles`
      --> config.toml:2:18
       |
     2 | max_fix_cycles = "two"
@@ -73,7 +73,7 @@ fn wrong_types_and_numbers() {
       |
       = help: the default is: 2
 
-    error: invalid value of `loop.max_tokens`
+    error: invalid value for `loop.max_tokens`
      --> config.toml:3:14
       |
     3 | max_tokens = -1
@@ -81,7 +81,7 @@ fn wrong_types_and_numbers() {
       |
       = help: the default is: 0
 
-    error: invalid value of `loop.max_cost_usd`
+    error: invalid value for `loop.max_cost_usd`
      --> config.toml:4:16
       |
     4 | max_cost_usd = -0.5
@@ -90,7 +90,7 @@ fn wrong_types_and_numbers() {
       = help: the default is: 10.0
     "#);
     insta::assert_snapshot!(refused("loop = 3\nagents = []\n"), @"
-    error: invalid value of `loop`
+    error: invalid value for `loop`
      --> config.toml:1:8
       |
     1 | loop = 3
@@ -98,7 +98,7 @@ fn wrong_types_and_numbers() {
       |
       = help: settings in [loop]: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, max_cost_usd_per_day, timezone, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
 
-    error: invalid value of `agents`
+    error: invalid value for `agents`
      --> config.toml:2:10
       |
     2 | agents = []
@@ -107,7 +107,7 @@ fn wrong_types_and_numbers() {
       = help: use one table for each: [agents.NAME]
     ");
     insta::assert_snapshot!(refused("gates = ['cargo test', []]\n"), @r#"
-    error: invalid value of `gates[0]`
+    error: invalid value for `gates[0]`
      --> config.toml:1:10
       |
     1 | gates = ['cargo test', []]
@@ -157,14 +157,14 @@ fn wrong_types_and_numbers() {
         "projects.p.discover.max_open = 0",
         "projects.p.discover = true",
     ] {
-        assert!(refused(text).contains("cannot be used"), "{text}");
+        assert!(refused(text).contains("invalid value for"), "{text}");
     }
 }
 
 #[test]
 fn wrong_words() {
     insta::assert_snapshot!(refused("[loop]\non_max_cycles = 'give_up'\n[log]\nlevel = 'loud'\n"), @r#"
-    error: invalid value of `loop.on_max_cycles`
+    error: invalid value for `loop.on_max_cycles`
      --> config.toml:2:17
       |
     2 | on_max_cycles = 'give_up'
@@ -172,7 +172,7 @@ fn wrong_words() {
       |
       = help: the default is: "escalate"
 
-    error: invalid value of `log.level`
+    error: invalid value for `log.level`
      --> config.toml:4:9
       |
     4 | level = 'loud'
@@ -181,7 +181,7 @@ fn wrong_words() {
       = help: the default is: "info"
     "#);
     insta::assert_snapshot!(refused("[projects.\"a.b\"]\nseverity_threshold = 'Medium'\n"), @r#"
-    error: invalid value of `projects."a.b".severity_threshold`
+    error: invalid value for `projects."a.b".severity_threshold`
      --> config.toml:2:22
       |
     2 | severity_threshold = 'Medium'
@@ -323,19 +323,19 @@ fn a_variable_that_no_agent_gets() {
 #[test]
 fn a_bot_is_a_number_or_a_preset() {
     insta::assert_snapshot!(refused("[github]\nbots = ['coderabbitai[bot]']\nbot_presets = ['coderabit']\nreviews = 'approve'\n"), @r#"
-    error: invalid value of `github.bots[0]`
+    error: invalid value for `github.bots[0]`
      --> config.toml:2:9
       |
     2 | bots = ['coderabbitai[bot]']
       |         ^^^^^^^^^^^^^^^^^^^ invalid type: string "coderabbitai[bot]", expected a whole number from 1 to 9007199254740991
 
-    error: invalid value of `github.bot_presets[0]`
+    error: invalid value for `github.bot_presets[0]`
      --> config.toml:3:16
       |
     3 | bot_presets = ['coderabit']
       |                ^^^^^^^^^^^ unknown bot preset `coderabit`; allowed: coderabbit, codex, copilot, cursor, gemini-code-assist, greptile, qodo, sourcery
 
-    error: invalid value of `github.reviews`
+    error: invalid value for `github.reviews`
      --> config.toml:4:11
       |
     4 | reviews = 'approve'
@@ -416,7 +416,7 @@ fn patterns_logins_and_paths() {
     8 | branches = ['x**']
       |             ^^^^^
       |
-      = help: `**` matches whole folders, with `/` around it
+      = help: `**` matches whole directories and must have `/` around it
 
     error: `projects.p.discover.label` cannot be `a,b`
      --> config.toml:9:9

@@ -148,7 +148,7 @@ impl ProjectCommands<'_> {
             }
             return Ok(dir);
         }
-        Err(Interrupt::hold("too many folders of this job"))
+        Err(Interrupt::hold("too many directories of this job"))
     }
 
     /// Returns a new directory for each job of this name, created.

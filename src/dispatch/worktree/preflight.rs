@@ -299,11 +299,11 @@ impl Task {
             .collect();
         Err(Interrupt::fail(
             format!(
-                "{} is outside the allowed folders for worktrees ({})",
+                "{} is outside the allowed directories for worktrees ({})",
                 worktree.place.path.display(),
                 allowed.join(", ")
             ),
-            "add its folder to worktree_roots in the configuration, then retry",
+            "add its directory to worktree_roots in the configuration, then retry",
         ))
     }
 
