@@ -447,7 +447,7 @@ fn settings_that_can_not_be_read() {
     let text = stage.world.remand(&["doctor", "--config", "nowhere.toml"]);
     assert_eq!(text.status, 3);
     assert!(
-        text.stdout.contains("there is no config file"),
+        text.stdout.contains("nowhere.toml not found"),
         "{}",
         text.stdout
     );

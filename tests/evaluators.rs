@@ -113,7 +113,7 @@ fn the_example_finds_old_pull_requests_and_makes_one_item_each() {
         .collect();
     assert_eq!(
         columns.join(" "),
-        "manual available P3 c1 ada/calc#1 is open"
+        "manual available P3 c1 ada/calc#1 has been"
     );
     assert_eq!(
         world.json(&["why", "c1"])["because"],

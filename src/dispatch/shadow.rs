@@ -270,7 +270,7 @@ fn estimate(agent: Option<&str>, past: &[PastRun], bytes: Option<i64>) -> Estima
         cost_micros: Some(tokens.saturating_mul(MICROS_A_TOKEN)),
         run_ms: Some(tokens.saturating_mul(1000) / TOKENS_A_SECOND),
         basis: format!(
-            "an assumption, without an earlier run of {agent} on this machine: {TIMES_ITS_PROMPT} times its \
+            "a guess, as {agent} has not run on this machine yet: {TIMES_ITS_PROMPT} times its \
              prompt, ${MICROS_A_TOKEN} per million tokens, {TOKENS_A_SECOND} tokens per second"
         ),
     }

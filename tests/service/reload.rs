@@ -86,7 +86,7 @@ fn wrong_settings_are_refused_as_a_whole_and_the_old_ones_hold() {
         supervisor.wait_for(&play, "RELOADING=1\n");
         let told = supervisor.next(&play);
         assert!(
-            told.starts_with("READY=1\nSTATUS=the settings as they are now were refused"),
+            told.starts_with("READY=1\nSTATUS=configuration rejected"),
             "{told}"
         );
         let reason = play.world.sqlite(
@@ -120,7 +120,7 @@ fn wrong_settings_are_refused_as_a_whole_and_the_old_ones_hold() {
     refused(&["review.md", "nobody_knows_this"]);
     // The defaults have no agent, no gate and no forbidden path: nobody moves a file to get them.
     std::fs::rename(folder.join("config.toml"), folder.join("config.away")).unwrap();
-    refused(&["config.toml is gone"]);
+    refused(&["config.toml no longer exists"]);
     assert_eq!(play.count("events WHERE event_type = 'reloaded'"), 0);
     assert_eq!(play.count("events WHERE event_type = 'skipped'"), 4);
 

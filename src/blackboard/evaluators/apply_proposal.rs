@@ -62,7 +62,7 @@ pub(crate) fn apply_proposal(
             for feedback_id in rejected.feedback.iter().flatten() {
                 feedback::judge(conn, feedback_id, taken, Some(event_id), now)?;
             }
-            let reason = "its review has more comments than one fix can take";
+            let reason = "its review has more comments than fit into one fix";
             let left_out = (FeedbackOutcome::LeftOut, Some(reason));
             for feedback_id in &rejected.left_out_feedback {
                 feedback::judge(conn, feedback_id, left_out, None, now)?;

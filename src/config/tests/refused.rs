@@ -111,7 +111,7 @@ fn wrong_types_and_numbers() {
      --> config.toml:1:10
       |
     1 | gates = ['cargo test', []]
-      |          ^^^^^^^^^^^^ invalid type: string "cargo test", expected a list of words, the program first, such as ["cargo", "test"]
+      |          ^^^^^^^^^^^^ invalid type: string "cargo test", expected a list of words that starts with the program, such as ["cargo", "test"]
     "#);
     insta::assert_snapshot!(refused("[agents.a]\nkind = 'command'\nenv = []\n"), @"
     error: the agent `a` has no `command`
