@@ -1,4 +1,4 @@
-//! Definitions of evaluators: the stock set and a user's directory, one TOML file each, checked before anything runs.
+//! Definitions of evaluators: the built-in set and a user's directory, one TOML file each, checked before anything runs.
 
 use std::fmt;
 use std::fs;
@@ -168,7 +168,7 @@ const LIMIT_S: RangeInclusive<i64> = 1..=600;
 const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 const EXAMPLE: &str = "the built-in `evaluators/review_feedback.toml` documents every key";
 
-/// The stock set with the definitions of `folder` added or replaced, without those that are switched off, ordered by
+/// The built-in set with the definitions of `folder` added or replaced, without those that are switched off, ordered by
 /// name. `now` decides if a schedule will ever fire.
 pub(crate) fn load(folder: Option<&Path>, now: Time) -> Result<Vec<Definition>, DefinitionError> {
     let mut all = Vec::new();

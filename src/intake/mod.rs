@@ -1,4 +1,4 @@
-//! Intake: reads the forge and stores its comments as rows. It decides only about trust: an author's right to make work
+//! Intake: reads the forge and stores its comments as rows. It decides only about trust: an author's right to cause work
 //! is decided when a comment is read, and evaluators propose the consequences. They meet only on the blackboard.
 //!
 //! A read is stored completely or not at all: if a page cannot be read, the marks stay as they were, so that everything

@@ -102,7 +102,7 @@ pub(crate) enum PromptError {
 }
 
 impl Prompts {
-    /// Loads the stock prompts, replaced by those in `folder`.
+    /// Loads the built-in prompts, replaced by those in `folder`.
     pub(crate) fn load(folder: Option<&Path>) -> Result<Self, PromptError> {
         let mut prompts = Self {
             review: Template::stock(Name::Review)?,
@@ -186,7 +186,7 @@ struct Template {
     name: Name,
     origin: Origin,
     source: String,
-    /// Holds this template and the stock `answer.md`, so that `include` finds nothing else.
+    /// Holds this template and the built-in `answer.md`, so that `include` finds nothing else.
     environment: Environment<'static>,
 }
 

@@ -12,7 +12,7 @@ use crate::diagnostic::{Colour, Problem, Snippet};
 /// The form of a review's result, which `review` and `again` include.
 const ANSWER: &str = include_str!("../../prompts/answer.md");
 
-/// Ends a template that would never stop; the stock ones use less than a hundredth.
+/// Ends a template that would never stop; the built-in ones use less than a hundredth.
 const FUEL: u64 = 500_000;
 
 /// Kinds of errors in a template.

@@ -45,7 +45,7 @@ pub(crate) fn writer(path: &Path, now: Time) -> Result<Connection> {
     Ok(conn)
 }
 
-/// Opens beside the writer. SQLite refuses writes through this connection.
+/// Opens alongside the writer. SQLite refuses writes through this connection.
 pub(crate) fn reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = connect(path, &absolute(path)?, flags)?;

@@ -144,7 +144,7 @@ impl Task {
         self.git.look_and_status(&place).await
     }
 
-    /// Returns the amount that may still be spent today, on this project and in total; none if there is no limit. If it
+    /// Returns the amount that may still be spent today, on this project and in total; `None` if there is no limit. If it
     /// is used up, the item is held until tomorrow.
     pub(crate) async fn day_left(&self) -> Result<Option<i64>, Interrupt> {
         let DayBound { most_micros, zone } = self.dispatch.settings.day;
