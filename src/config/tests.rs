@@ -478,7 +478,7 @@ fn every_preset_is_named_in_the_comments() {
     assert_eq!(
         accounts.len(),
         github::BotPreset::ALL.len(),
-        "each has an account of its own"
+        "each has its own account"
     );
 }
 

@@ -280,7 +280,7 @@ fn prompts_are_listed_shown_and_checked() {
             .remand(&["prompts", "show", "fix", "--variables"])
             .ok()
             .stdout
-            .contains("every finding of the feedback")
+            .contains("all findings of the feedback")
     );
     assert_eq!(world.json(&["prompts", "check"])["ok"], true);
     world

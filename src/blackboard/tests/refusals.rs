@@ -98,7 +98,7 @@ fn a_foreign_database_was_switched_to_wal_before_it_was_refused() {
         assert_eq!(
             std::fs::read_dir(folder.path()).unwrap().count(),
             1,
-            "and nothing beside it"
+            "and no other file is created"
         );
     }
 }

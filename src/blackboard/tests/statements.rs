@@ -58,7 +58,7 @@ fn the_suite_executes_every_statement() {
     assert_eq!(
         used.len(),
         NOT_EXECUTED.len(),
-        "an excuse is not needed any more"
+        "an exception is no longer needed"
     );
 }
 

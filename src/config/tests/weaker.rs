@@ -110,7 +110,7 @@ fn each_safeguard_that_is_dropped_is_named_once() {
         )
         .len(),
         1,
-        "which may find none"
+        "\"auto\" may find no sandbox"
     );
     for empty in ["", "\n \n", "# everything is commented out\n"] {
         assert_eq!(
