@@ -187,7 +187,7 @@ fn a_wrong_setting_shows_its_line_and_ends_with_3() {
     }
     world
         .remand(&["--config", "nowhere.toml", "list"])
-        .fails(3, "there is no config file");
+        .fails(3, "nowhere.toml not found");
 }
 
 #[test]
