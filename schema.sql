@@ -7,8 +7,8 @@
 -- Times are UTC, as text that sorts: 2026-11-16T02:29:53.123Z.
 -- Ids: c1 change, w1 work item, j1 rejection, r1 run, v1 review, f1 finding.
 --
--- This file is the newest schema, for new blackboards. Older ones are brought to it by the numbered steps
--- in src/blackboard/migrations/.
+-- This file is the newest schema, for new blackboards. The numbered steps in src/blackboard/migrations/ migrate
+-- older ones to it.
 
 CREATE TABLE counters (
     name  TEXT PRIMARY KEY,
@@ -234,7 +234,7 @@ CREATE INDEX events_by_type ON events (event_type, id);
 CREATE INDEX events_by_change ON events (change_id, id) WHERE change_id IS NOT NULL;
 CREATE INDEX events_by_target ON events (target_type, target_id, id);
 
--- A trigger and not a CHECK, since the list grows with versions, and for a helpful message.
+-- A trigger instead of a CHECK, since the list grows with each version, and for a helpful message.
 CREATE TRIGGER events_known_type BEFORE INSERT ON events
 WHEN NEW.event_type NOT IN (
     'work_created', 'work_claimed', 'work_completed', 'work_failed', 'work_cancelled', 'work_rejected',
@@ -252,7 +252,7 @@ BEGIN
     SELECT RAISE(ABORT, 'events are facts: append another one, never change one');
 END;
 
--- Only `remand prune` deletes events; it marks its transaction by a row in counters.
+-- Only `remand prune` deletes events; it marks its transaction with a row in counters.
 CREATE TRIGGER events_never_vanish BEFORE DELETE ON events
 WHEN NOT EXISTS (SELECT 1 FROM counters WHERE name = 'pruning')
 BEGIN

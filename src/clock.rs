@@ -48,7 +48,10 @@ pub(crate) struct BadTime {
 }
 
 /// Returns the current time, truncated to milliseconds as stored.
-#[expect(clippy::disallowed_methods, reason = "the one place")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that reads the clock"
+)]
 pub(crate) fn now() -> Time {
     Time::from_millis(
         Utc::now()
@@ -97,7 +100,7 @@ fn start_of<Z: TimeZone>(zone: &Z, date: NaiveDate) -> Time {
     Time::from_millis(first.unwrap_or_else(|| midnight.and_utc().timestamp_millis()))
 }
 
-/// Reads a moment as people type it: `2026-11-18`, `2026-11-18 14:30`, both local, or as remand writes it.
+/// Parses a time as people type it: `2026-11-18`, `2026-11-18 14:30`, both local, or in remand's own format.
 pub(crate) fn read_moment(text: &str) -> Option<Time> {
     if let Ok(date) = text.parse::<NaiveDate>() {
         return Some(start_of(&Local, date));
@@ -173,7 +176,7 @@ impl Time {
         (self.0 - earlier.0).to_std().unwrap_or_default()
     }
 
-    /// `2026-11-18 14:30:05` in the time zone of this machine.
+    /// Formats a time as `2026-11-18 14:30:05` in the time zone of this machine.
     pub(crate) fn local(self) -> String {
         let local = self.0.with_timezone(&Local);
         local.format("%Y-%m-%d %H:%M:%S").to_string()
@@ -183,7 +186,7 @@ impl Time {
         self.0
     }
 
-    /// The time of day on this machine: `14:03:27`.
+    /// Formats the time of day on this machine: `14:03:27`.
     pub(crate) fn local_time(self) -> String {
         self.0.with_timezone(&Local).format("%H:%M:%S").to_string()
     }

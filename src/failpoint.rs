@@ -160,7 +160,7 @@ mod armed {
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "these are for tests and no part of the configuration"
+        reason = "for tests only, not part of the configuration"
     )]
     fn variable(name: &str) -> Option<OsString> {
         std::env::var_os(name)

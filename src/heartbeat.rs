@@ -366,7 +366,7 @@ async fn sleep(pause: Option<Duration>) {
     }
 }
 
-/// Waits for the next firing of a schedule, at most for the time by which a clock may be off; for ever without a
+/// Waits for the next firing of a schedule, at most for the time by which a clock may be off; forever without a
 /// schedule.
 async fn schedule(db: &Db, definitions: &Arc<[Definition]>) {
     if definitions

@@ -55,7 +55,7 @@ pub fn shim() -> std::process::ExitCode {
     process::shim_main()
 }
 
-/// The body of `remand __gh FILE …`, the stand-in for GitHub and for the `gh` command.
+/// Entry point of `remand __gh FILE …`, the fake GitHub and its `gh` command.
 #[doc(hidden)]
 pub fn gh(args: Vec<std::ffi::OsString>) -> std::process::ExitCode {
     fake_github::main(args, config::agent_environment(&[]))

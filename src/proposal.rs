@@ -8,7 +8,7 @@ use crate::pull_request::FeedbackOutcome;
 use crate::work::{ItemId, Priority, RejectionId, Source};
 use std::fmt;
 
-/// One action that a stock evaluator proposes for a change. Proposing it twice applies it once.
+/// One action that a built-in evaluator proposes for a change. Proposing it twice applies it once.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Proposal {
     /// One fix for pending rejections, oldest first. The newest determines the key of the item.

@@ -84,7 +84,7 @@ fn the_example_finds_old_pull_requests_and_makes_one_item_each() {
     let dry = world
         .remand(&["evaluators", "run", "old_prs", "--dry-run"])
         .ok();
-    insta::assert_snapshot!(dry.stdout, @"work_created  work_item w2  manual queued: ada/calc#1 is open for 9 days");
+    insta::assert_snapshot!(dry.stdout, @"work_created  work_item w2  manual queued: ada/calc#1 has been open for 9 days");
     assert!(dry.stderr.contains("nothing was written"), "{}", dry.stderr);
     let json = world.json(&["evaluators", "run", "old_prs", "--dry-run"]);
     assert_eq!(
@@ -109,7 +109,7 @@ fn the_example_finds_old_pull_requests_and_makes_one_item_each() {
         .collect();
     assert_eq!(
         columns.join(" "),
-        "manual available P3 c1 ada/calc#1 is open"
+        "manual available P3 c1 ada/calc#1 has been"
     );
     assert_eq!(
         world.json(&["why", "c1"])["because"],

@@ -643,7 +643,7 @@ fn the_plan_is_found_by_the_feature_number_of_the_branch() {
         .world
         .sqlite("SELECT summary FROM events WHERE event_type = 'skipped' AND change_id = 'c2' ORDER BY id LIMIT 1");
     assert!(
-        none.contains("runs with no plan: no folder matches the branch"),
+        none.contains("runs with no plan: no directory matches the branch"),
         "{none}"
     );
 }

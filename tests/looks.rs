@@ -181,10 +181,10 @@ fn settings_for_a_project_that_nobody_knows_are_warned_of() {
     );
     let warned = world.remand(&["config", "check"]).ok().stderr;
     insta::assert_snapshot!(world.plain(&warned), @"
-    warning: [projects.engine] is about no project that is known
-    hint: the projects are: website; `remand project add PATH --name engine` adds it
-    warning: [projects.webiste] (near line 2) is about no project that is known
-    hint: did you mean `website`? The projects are: website
+    warning: [projects.engine] is not a known project
+    hint: known projects: website; `remand project add PATH --name engine` adds it
+    warning: [projects.webiste] (near line 2) is not a known project
+    hint: did you mean `website`? Known projects: website
     ");
     assert_eq!(
         world.json(&["config", "check"])["warnings"]

@@ -221,7 +221,7 @@ fn a_second_daemon() {
     let play = Play::without_change(&Script::default());
     let first = play.daemon();
     let pid = first.pid().to_string();
-    let second = bounded(&play.world, &["run"]).fails(5, &format!("with pid {pid}"));
+    let second = bounded(&play.world, &["run"]).fails(5, &format!("(pid {pid})"));
     assert!(
         second.stderr.contains("one daemon per blackboard"),
         "{}",

@@ -76,7 +76,7 @@ fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
         1,
         "once, not at each heartbeat"
     );
-    insta::assert_snapshot!(masked(&play, &play.answer(), "w1"), @"it is in shadow: nothing is run, pushed or posted; `remand shadow c1 off` ends that; it would have run code_review w1 by reviewer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, without an earlier run of reviewer on this machine: 20 times its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w1.md");
+    insta::assert_snapshot!(masked(&play, &play.answer(), "w1"), @"it is in shadow: nothing is run, pushed or posted; `remand shadow c1 off` ends that; it would have run code_review w1 by reviewer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (a guess, as reviewer has not run on this machine yet: 20 times its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w1.md");
     assert_eq!(world.json(&["why", "c1"])["because"], "shadow");
     let shown = world.remand(&["show", "w1"]).ok().stdout;
     assert!(
@@ -230,7 +230,7 @@ fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
         (head.clone(), pushes)
     );
     play.worktree_is_at(&head);
-    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @r#"it is in shadow, because of the setting `shadow = "dry"`: nothing is run, pushed or posted; `remand shadow c1 off` ends that; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (an assumption, without an earlier run of fixer on this machine: 20 times its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w2.md"#);
+    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @r#"it is in shadow, because of the setting `shadow = "dry"`: nothing is run, pushed or posted; `remand shadow c1 off` ends that; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (a guess, as fixer has not run on this machine yet: 20 times its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w2.md"#);
     let table = world.remand(&["stats", "--shadow"]).ok();
     let row: Vec<&str> = table
         .stdout
@@ -577,7 +577,7 @@ fn what_the_daemon_has_not_read_releases_nothing() {
         "{}",
         doctor()
     );
-    let unread = "the config says `shadow = false` since, which the daemon has not read";
+    let unread = "the configuration now has `shadow = false`, which the daemon has not loaded";
     assert!(!play.why().contains("has not read") && !doctor().contains("has not read"));
 
     edit(play, |text| {

@@ -161,7 +161,7 @@ fn a_second_daemon_is_refused_with_the_pid_of_the_first() {
     let play = Play::without_change(&Script::default());
     let daemon = play.daemon();
     let refused = play.world.remand(&["run"]);
-    refused.fails(5, &format!("already, with pid {}", daemon.pid()));
+    refused.fails(5, &format!("(pid {})", daemon.pid()));
     play.world.remand_in(&play.worktree, &["review"]).ok();
     play.wait_for_state("ready_for_human_review");
     daemon.kill();

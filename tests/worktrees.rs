@@ -190,7 +190,7 @@ fn outside_the_roots() {
     };
     for_a_person(
         trouble,
-        "is outside the allowed folders for worktrees",
+        "is outside the allowed directories for worktrees",
         |play| {
             assert!(
                 play.answer().contains("worktree_roots"),

@@ -7,7 +7,7 @@ import sys
 days = int(sys.argv[1]) if len(sys.argv) > 1 else 7
 seen = json.load(sys.stdin)
 if seen["version"] != 1:
-    sys.exit(f"this reads snapshots of version 1, not {seen['version']}")
+    sys.exit(f"expected a snapshot of version 1, not {seen['version']}")
 for pull in seen["pulls"]:
     if pull["age_s"] is None or pull["age_s"] < days * 24 * 3600:
         continue
@@ -18,7 +18,7 @@ for pull in seen["pulls"]:
         "key": f"old:{name}",
         "source": "manual",
         "priority": "P3",
-        "title": f"{name} is open for {pull['age_s'] // 86400} days",
+        "title": f"{name} has been open for {pull['age_s'] // 86400} days",
         "description": f"{pull['title']}\n{pull['url']}",
     }
     # Attached to the change if remand watches the pull request, so that it is cancelled on merge or close.

@@ -84,7 +84,9 @@ impl Agent {
             ));
         }
         if cfg!(target_os = "macos") {
-            return Login::NotLookedAt("its login may be in the keychain, which is not checked");
+            return Login::NotLookedAt(
+                "its login may be in the keychain, which remand does not check",
+            );
         }
         Login::Missing {
             r#do: "run `claude` once and log in there, or set ANTHROPIC_API_KEY where remand runs",
@@ -153,7 +155,7 @@ mod tests {
         let elsewhere = login(&[("HOME", at), ("CLAUDE_CONFIG_DIR", "/nowhere")]);
         assert!(
             !matches!(elsewhere, Login::Found(_)),
-            "its folder is another: {elsewhere:?}"
+            "it is in another directory: {elsewhere:?}"
         );
     }
 

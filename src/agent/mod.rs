@@ -257,7 +257,7 @@ fn micros(dollars: f64) -> Option<i64> {
     }
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "under a million dollars, as was just looked at"
+        reason = "at most a million dollars, as checked above"
     )]
     // Rounded up, except for floating-point noise in the last bits.
     Some((dollars * 1e6 - 1e-3).ceil() as i64)

@@ -48,7 +48,7 @@ pub(crate) fn newest_event(conn: &Connection) -> Result<i64> {
     })
 }
 
-/// The id of the newest event before a moment, 0 when there is none.
+/// Returns the id of the newest event before a point in time; 0 if there is none.
 pub(crate) fn event_before(conn: &Connection, moment: Time) -> Result<i64> {
     conn.one(
         "SELECT coalesce(max(id), 0) FROM events WHERE timestamp < :moment",

@@ -189,7 +189,7 @@ pub(crate) enum BoardError {
     #[error(transparent)]
     NoSuchMove(#[from] crate::state::NoSuchMove),
     /// Somebody else now holds the item, or it was cancelled. Nothing was written.
-    #[error("the claim on {item} (epoch {epoch}) has ended")]
+    #[error("the claim on {item} (epoch {epoch}) is no longer valid")]
     Stale {
         item: crate::work::ItemId,
         epoch: i64,

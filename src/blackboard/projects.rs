@@ -74,7 +74,7 @@ fn revive(conn: &Connection, removed: &Project, project: &Project) -> Result<Pro
     self::project(conn, &removed.project_id)
 }
 
-/// The moment at which a person removed a project; none for one that is there.
+/// Returns the time at which a person removed a project; `None` if it was not removed.
 pub(crate) fn removed_at(conn: &Connection, id: &ProjectId) -> Result<Option<Time>> {
     conn.optional(
         "SELECT removed_at FROM projects WHERE project_id = :id",
@@ -84,7 +84,7 @@ pub(crate) fn removed_at(conn: &Connection, id: &ProjectId) -> Result<Option<Tim
     .ok_or_else(|| BoardError::not_found("project", id))
 }
 
-/// Changes of a project that are not merged or closed, oldest first.
+/// Returns the changes of a project that are not merged or closed, oldest first.
 pub(crate) fn live_changes_of(conn: &Connection, id: &ProjectId) -> Result<Vec<Change>> {
     conn.all(
         "SELECT * FROM changes WHERE project_id = :id AND state NOT IN ('merged', 'closed')
@@ -94,7 +94,7 @@ pub(crate) fn live_changes_of(conn: &Connection, id: &ProjectId) -> Result<Vec<C
     )
 }
 
-/// Number of changes of a project in each state.
+/// Returns the number of changes of a project in each state.
 pub(crate) fn count_changes(conn: &Connection, id: &ProjectId) -> Result<Vec<(State, i64)>> {
     conn.all(
         "SELECT state, count(*) AS number FROM changes WHERE project_id = :id GROUP BY state ORDER BY state",
@@ -103,14 +103,14 @@ pub(crate) fn count_changes(conn: &Connection, id: &ProjectId) -> Result<Vec<(St
     )
 }
 
-/// Treatment of the live changes of a project that is removed.
+/// Handling of the open changes of a project that is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LiveChanges {
     Refuse,
     Cancel,
 }
 
-/// Hides a project, and returns the changes that were cancelled for it. Its row and its history stay.
+/// Hides a project, and returns the changes that were cancelled with it. Its row and its history stay.
 pub(crate) fn remove_project(
     conn: &Connection,
     id: &ProjectId,
@@ -134,7 +134,7 @@ pub(crate) fn remove_project(
     for change in &changes {
         super::cancel_change(conn, change, Some(&why), actor, now)?;
     }
-    // No reopened pull request brings a change of it back, and no stop waits for its return.
+    // A reopened pull request must not reopen a change of it, and no stop must wait for its return.
     conn.run(
         "UPDATE pulls SET acted_on = NULL, next_read = NULL WHERE project_id = :id",
         params! { id },
@@ -166,8 +166,8 @@ pub(crate) fn refuse_removed(conn: &Connection, id: &ProjectId) -> Result<()> {
     }
 }
 
-/// Changes the URL for pushes of the project to `url`, and the repository of its pull requests to
-/// `repo`; `None` keeps the present value.
+/// Sets the URL for pushes of the project to `url`, and the repository of its pull requests to
+/// `repo`; `None` keeps the current value.
 pub(crate) fn move_project(
     conn: &Connection,
     id: &ProjectId,
@@ -184,7 +184,7 @@ pub(crate) fn move_project(
     project(conn, id)
 }
 
-/// The project of this name, also if it was removed.
+/// Returns the project of this name, even if it was removed.
 pub(crate) fn project(conn: &Connection, id: &ProjectId) -> Result<Project> {
     conn.optional(
         "SELECT * FROM projects WHERE project_id = :id",

@@ -44,7 +44,8 @@ pub(crate) enum TakenIn {
     Skipped,
 }
 
-/// Moves the events after the cursor into rows and returns the new cursor with what became of each.
+/// Turns the events after the cursor into rows. Returns the new cursor and the result for each
+/// event.
 pub(crate) fn take_in(
     conn: &Connection,
     types: &[EventType],
@@ -67,7 +68,7 @@ pub(crate) fn take_in(
         if was_taken_in(conn, event)? {
             continue;
         }
-        // An event that fails cannot be withdrawn, and would block all later ones: it is skipped.
+        // An event that fails cannot be withdrawn and would block all later ones, so it is skipped.
         let skip_it = |error: BoardError| {
             skip(
                 conn,
@@ -87,15 +88,15 @@ fn take_in_one(conn: &Connection, event: &Event, now: Time) -> Result<Option<Tak
     if event.event_type == EventType::WorkRejected {
         return take_in_rejection(conn, event, now).map(Some);
     }
-    // Ours was acted on when it was appended; this is for those who say yes from outside.
+    // Approvals by remand took effect when they were appended; this handles those of others.
     if event.event_type == EventType::WorkApproved && event.actor_id != "remand" {
         return take_in_approval(conn, event, now).map(Some);
     }
     Ok(None)
 }
 
-/// The event was written together with its row, or another evaluator, or this one before it lost its cursor, has dealt
-/// with it.
+/// True if the event was already handled: it was written together with its row, or another evaluator took it in, or
+/// this one did before it lost its cursor.
 fn was_taken_in(conn: &Connection, event: &Event) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM rejections WHERE event_id = :id
@@ -122,7 +123,8 @@ fn add_rejection(
     now: Time,
 ) -> Result<TakenIn> {
     let by_person = begins_round(rejected, actor);
-    // Not while its pull request cannot be read: it continues with everything that is pending once it can.
+    // Not while its pull request is unreadable: once it can be read, the change continues with everything that is
+    // pending.
     let answers_escalation = by_person
         && change.state == State::Escalated
         && !escalate::is_unreadable(conn, &change.change_id)?;
@@ -165,7 +167,7 @@ fn add_rejection(
         },
     )?;
     if rejected.supersedes {
-        // What came in after the event was written is not in it, and stays.
+        // Rejections that arrived after the event was written are not part of it, and stay.
         let to = rejected.supersedes_to.unwrap_or(event_id);
         supersede_older(conn, &change.change_id, to.min(event_id - 1), &rejection_id)?;
     }
@@ -176,7 +178,8 @@ fn add_rejection(
     skip(conn, event, Some(&change.change_id), (code, &reason), now)
 }
 
-/// A person's answer to an escalation: everything that waited for it is pending again, for one fix.
+/// Ends an escalation with a person's answer: all rejections that waited for it are pending again,
+/// for one fix.
 pub(super) fn answer_escalation(
     conn: &Connection,
     change: &Change,
@@ -217,8 +220,8 @@ fn take_in_approval(conn: &Connection, event: &Event, now: Time) -> Result<Taken
         let why = (SkipCode::OtherHead, reason.as_str());
         return skip(conn, approval, Some(&change.change_id), why, now);
     }
-    // An approval ends the rejections before it. Rejections have their rows as soon as they are written, so newer ones
-    // may exist already.
+    // An approval ends the rejections before it. A rejection gets its row when it is written, so newer ones may already
+    // exist.
     let newer = pending_after(conn, &change.change_id, event.id)?;
     super::approve_by_person(conn, &change.change_id, &event.actor_id, now)?;
     for rejection_id in &newer {
@@ -238,7 +241,7 @@ fn take_in_approval(conn: &Connection, event: &Event, now: Time) -> Result<Taken
     Ok(TakenIn::Approved)
 }
 
-/// The change that an event is about, whichever way it names it.
+/// Returns the change that an event is about, however the event names it.
 fn target(conn: &Connection, event: &Event) -> Result<Option<Change>> {
     let id = match (&event.change_id, event.target_type) {
         (Some(change_id), _) => Some(change_id.clone()),
@@ -306,7 +309,7 @@ fn supersede_older(conn: &Connection, change_id: &ChangeId, to: i64, by: &str) -
     )
 }
 
-/// Changes with something pending: the evaluator's work list, whose length does not grow with history.
+/// Returns the changes with pending rejections. The length of this list does not grow with history.
 pub(crate) fn pending_changes(conn: &Connection) -> Result<Vec<ChangeId>> {
     conn.all(
         "SELECT DISTINCT change_id FROM rejections WHERE state = 'pending' ORDER BY change_id",
@@ -315,7 +318,7 @@ pub(crate) fn pending_changes(conn: &Connection) -> Result<Vec<ChangeId>> {
     )
 }
 
-/// The rejections of a change in one state, oldest first; all of them when no state is given.
+/// Returns the rejections of a change in one state, oldest first; all of them if no state is given.
 pub(crate) fn rejections_of(
     conn: &Connection,
     id: &ChangeId,
@@ -340,7 +343,7 @@ pub(super) fn waiting_from_outside(conn: &Connection, id: &ChangeId) -> Result<V
     )
 }
 
-/// The rejections that a fix is to answer, oldest first.
+/// Returns the rejections that a fix addresses, oldest first.
 pub(crate) fn rejections_in(conn: &Connection, item_id: &ItemId) -> Result<Vec<Rejection>> {
     conn.all(
         from_row::select_rejections!("WHERE j.item_id = :item_id ORDER BY j.event_id"),
@@ -363,7 +366,7 @@ pub(super) fn settle_open(
     )
 }
 
-/// A fix that will never run: what it was to answer ends with the reason.
+/// Ends the rejections of a fix that will never run.
 pub(super) fn settle_fix(conn: &Connection, item_id: &ItemId, reason: &str) -> Result<()> {
     conn.run(
         "UPDATE rejections SET state = 'skipped', ended_by = 'not_runnable', reason = :reason
@@ -372,7 +375,7 @@ pub(super) fn settle_fix(conn: &Connection, item_id: &ItemId, reason: &str) -> R
     )
 }
 
-/// A person ended the change: rejections that are pending, in a fix or waiting for a person are answered by that.
+/// Ends the rejections that are pending, in a fix or waiting for a person, because a person ended the change.
 pub(super) fn settle_all(
     conn: &Connection,
     change_id: &ChangeId,
@@ -385,8 +388,8 @@ pub(super) fn settle_all(
     )
 }
 
-/// A person wants the failed item tried again: its own rejections are in it as before, and what else waited for that
-/// person is pending, for the fix after this.
+/// Reopens the rejections of a failed item that a person wants to retry. Other rejections that waited for that person
+/// are pending, for the next fix.
 pub(super) fn reopen_escalated(
     conn: &Connection,
     change_id: &ChangeId,
@@ -400,7 +403,7 @@ pub(super) fn reopen_escalated(
     )
 }
 
-/// The fixes that rejections which ended so were in.
+/// Returns the fixes of rejections that ended in this way.
 pub(super) fn items_of_ended(
     conn: &Connection,
     change_id: &ChangeId,
@@ -413,7 +416,7 @@ pub(super) fn items_of_ended(
     Ok(ended.filter_map(|one| one.item_id).collect())
 }
 
-/// Takes up rejections that ended in this way: they are in the reopened fix, or wait for the next one.
+/// Reopens rejections that ended in this way: they are in the reopened fix, or wait for the next one.
 pub(super) fn take_up_again(
     conn: &Connection,
     change_id: &ChangeId,
@@ -437,8 +440,8 @@ pub(super) fn wait_again(conn: &Connection, change_id: &ChangeId, reason: &str) 
     )
 }
 
-/// Somebody pushed while the pull request was closed: our own rejections of the old head stay where they are, and those of
-/// people too if they were waiting for a person. One fix for both is for both still.
+/// Handles a push while the pull request was closed: remand's own rejections of the old head stay ended, and those of
+/// people too if they were waiting for a person. A fix for both kinds is kept.
 pub(super) fn answer_by_push(conn: &Connection, change_id: &ChangeId, left: State) -> Result<()> {
     conn.run(
         "UPDATE rejections SET ended_by = 'pushed_while_closed', reason = :reason
@@ -453,7 +456,7 @@ pub(super) fn answer_by_push(conn: &Connection, change_id: &ChangeId, left: Stat
     )
 }
 
-/// A new rejection reaches a change that had been approved: it goes back into the loop.
+/// Moves an approved change back into the loop because of a new rejection.
 pub(super) fn reopen_for_rejection(
     conn: &Connection,
     change: &Change,
@@ -471,7 +474,7 @@ pub(super) fn reopen_for_rejection(
     Ok(change.clone())
 }
 
-/// True if an event of this type is newer than the cursor: the probe of a quiet tick.
+/// True if an event of this type is newer than the cursor.
 pub(crate) fn any_since(conn: &Connection, event_type: EventType, cursor: i64) -> Result<bool> {
     conn.exists(
         "SELECT 1 FROM events WHERE event_type = :event_type AND id > :cursor LIMIT 1",

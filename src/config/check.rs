@@ -128,7 +128,7 @@ fn fixes((cycles, is): (KeyPath, i64), (total, bound): (KeyPath, i64)) -> Option
     (is > bound).then(|| Complaint {
         title: format!("`{cycles}` ({is}) is more than `{total}` ({bound})"),
         keys: vec![cycles, total],
-        help: "a round cannot have more fixes than the whole life of a change".into(),
+        help: "a round cannot have more fixes than the change in total".into(),
     })
 }
 
@@ -138,7 +138,11 @@ fn times(config: &Config) -> Vec<Complaint> {
     let first = ("dispatch.backoff_first_s", dispatch.backoff_first_s);
     let longest = ("dispatch.backoff_max_s", dispatch.backoff_max_s);
     if first.1 > longest.1 {
-        complaints.push(larger(first, longest, "the first wait is the shortest one"));
+        complaints.push(larger(
+            first,
+            longest,
+            "the first delay cannot be longer than the maximum",
+        ));
     }
     let runs = [
         ("limits.review_s", limits.review_s),
@@ -151,7 +155,7 @@ fn times(config: &Config) -> Vec<Complaint> {
         complaints.push(larger(
             idle,
             run,
-            "no run is long enough to be silent for so long",
+            "no run can be idle for longer than its own time limit",
         ));
     }
     let grace = ("limits.grace_s", limits.grace_s);
@@ -160,7 +164,7 @@ fn times(config: &Config) -> Vec<Complaint> {
     let git = ("limits.git_s", limits.git_s);
     for limit in runs.into_iter().chain([gate, setup, git]) {
         if grace.1 >= limit.1 {
-            let why = "the time between the polite signal and the one that kills must be shorter than the limit itself";
+            let why = "the time between SIGTERM and SIGKILL must be shorter than the limit";
             complaints.push(larger(grace, limit, why));
         }
     }
@@ -189,9 +193,7 @@ fn agents(config: &Config) -> Vec<Complaint> {
         for (i, variable) in agent.env.iter().enumerate() {
             complaints.extend(refusal(variable).map(|reason| Complaint {
                 keys: vec![at.clone().key("env").index(i)],
-                title: format!(
-                    "the agent `{name}` cannot have `{variable}` of remand's environment"
-                ),
+                title: format!("cannot pass the variable `{variable}` to the agent `{name}`"),
                 help: reason.into(),
             }));
         }
@@ -206,7 +208,7 @@ fn of_kind(at: &KeyPath, name: &str, agent: &Agent, idle_s: u64) -> Vec<Complain
             let missing = agent.command.is_none().then(|| Complaint {
                 keys: vec![at.clone()],
                 title: format!("the agent `{name}` has no `command`"),
-                help: "an agent of the kind `command` needs one: the program and its arguments, a list of words".into(),
+                help: "an agent of kind `command` needs one: a list with the program and its arguments".into(),
             });
             let claude = [
                 ("allow", agent.allow.is_some()),
@@ -220,8 +222,10 @@ fn of_kind(at: &KeyPath, name: &str, agent: &Agent, idle_s: u64) -> Vec<Complain
                 .filter(|(_, is_set)| *is_set)
                 .map(|(key, _)| Complaint {
                     keys: vec![at.clone().key(key)],
-                    title: format!("the agent `{name}` of the kind `command` has no `{key}`"),
-                    help: "only an agent of the kind `claude` has it".into(),
+                    title: format!(
+                        "the agent `{name}` is of kind `command`, which does not support `{key}`"
+                    ),
+                    help: "only agents of kind `claude` support it".into(),
                 });
             missing.into_iter().chain(unknown).collect()
         }
@@ -232,7 +236,9 @@ fn of_kind(at: &KeyPath, name: &str, agent: &Agent, idle_s: u64) -> Vec<Complain
                 title: format!(
                     "`{at}.api_timeout_s` ({timeout}) is not less than `limits.idle_s` ({idle_s})"
                 ),
-                help: "an agent whose API is silent would be ended before it could say so".into(),
+                help:
+                    "an agent whose API does not respond would be ended before it could report that"
+                        .into(),
             });
             late.into_iter().collect()
         }
@@ -244,12 +250,12 @@ fn named(config: &Config, key: KeyPath, name: Option<&String>) -> Option<Complai
     let name = name.filter(|name| !name.is_empty() && !config.agents.contains_key(*name))?;
     let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
     let help = if known.is_empty() {
-        format!("there are no agents yet; write a table [agents.{name}]")
+        format!("no agents are configured; add a table [agents.{name}]")
     } else {
         format!("agents: {}", known.join(", "))
     };
     Some(Complaint {
-        title: format!("`{key}` names the agent `{name}`, which is not there"),
+        title: format!("`{key}` names the unknown agent `{name}`"),
         keys: vec![key],
         help,
     })
@@ -259,6 +265,6 @@ fn empty_name(at: &KeyPath, name: &str) -> Option<Complaint> {
     name.trim().is_empty().then(|| Complaint {
         keys: vec![at.clone()],
         title: format!("`{at}` has an empty name"),
-        help: "the empty name stands for nobody: give it another".into(),
+        help: "names must not be empty".into(),
     })
 }

@@ -10,7 +10,10 @@ use std::time::Duration;
 
 /// Returns true if this process was started by an agent or a gate, in a run of remand: the caller
 /// is then not a person.
-#[expect(clippy::disallowed_methods, reason = "the one place")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that reads the environment"
+)]
 pub(crate) fn is_inside_a_run() -> bool {
     std::env::var_os("REMAND_RUN_DIR").is_some()
 }
@@ -20,11 +23,9 @@ const FOR_EVERY_AGENT: [&str; 10] = [
     "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ",
 ];
 
-const FORGE: &str =
-    "no forge token reaches an agent: remand pushes and comments, the agent does not";
-const KEYS: &str = "it opens the user's keys to the agent: remand pushes, the agent does not";
-const SECRETS: &str =
-    "it belongs to remand or to another service, and an agent reads text that strangers wrote";
+const FORGE: &str = "tokens for the forge are never passed to agents: remand pushes and comments, the agent does not";
+const KEYS: &str = "it would give the agent access to your keys: remand pushes, the agent does not";
+const SECRETS: &str = "it belongs to remand or another service, and agents read untrusted text";
 
 /// Prefixes of refused names, case-insensitive.
 const REFUSED: [(&str, &str); 12] = [
@@ -49,7 +50,7 @@ pub(super) fn refusal(name: &str) -> Option<&'static str> {
         || name.starts_with(|c: char| c.is_ascii_digit())
         || !name.chars().all(is_name)
     {
-        return Some("a variable is named without its value: letters, digits and underscores");
+        return Some("give only the name of the variable: letters, digits and underscores");
     }
     let upper = name.to_ascii_uppercase();
     REFUSED

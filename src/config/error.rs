@@ -8,7 +8,7 @@ use crate::diagnostic::{Colour, Problem, Snippet};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
-    #[error("error: there is no config file {}, which {named_by} names", path.display())]
+    #[error("error: config file {} not found (set by {named_by})", path.display())]
     NotFound {
         path: PathBuf,
         named_by: &'static str,
@@ -23,7 +23,7 @@ pub(crate) enum ConfigError {
     #[error("{0}")]
     Invalid(Report),
     #[error(
-        "error: cannot tell where the database is: neither HOME nor XDG_STATE_HOME is set to an absolute path\n  = help: set one of them, REMAND_DB, `blackboard` in the config file, or give --db FILE"
+        "error: cannot determine the path of the database: neither HOME nor XDG_STATE_HOME is set to an absolute path\n  = help: set one of them, REMAND_DB, or `blackboard` in the config file, or use --db FILE"
     )]
     NoHome,
 }

@@ -125,8 +125,8 @@ pub(super) fn folder(
     }
     Err(Complaint {
         keys: vec![KeyPath::dotted(key)],
-        title: format!("`{key}` names {}, which is not a folder", path.display()),
-        help: format!("make the folder, or leave `{key}` out"),
+        title: format!("`{key}`: {} is not a directory", path.display()),
+        help: format!("create the directory, or remove `{key}`"),
     })
 }
 

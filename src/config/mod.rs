@@ -143,14 +143,14 @@ pub(crate) fn user_name() -> String {
     Environment::of_process().user_name()
 }
 
-/// The user's home directory.
+/// Returns the user's home directory.
 pub(crate) fn home() -> Option<PathBuf> {
     Environment::of_process()
         .path("HOME")
         .filter(|path| path.is_absolute())
 }
 
-/// Directory in which the user's programs keep their settings.
+/// Returns the directory in which the user's programs keep their settings.
 pub(crate) fn config_home() -> Option<PathBuf> {
     let set = Environment::of_process()
         .path("XDG_CONFIG_HOME")
@@ -158,7 +158,7 @@ pub(crate) fn config_home() -> Option<PathBuf> {
     set.or_else(|| home().map(|home| home.join(".config")))
 }
 
-/// Directory of the machine's systemd units, as systemd itself determines it.
+/// Returns the directory of the machine's systemd units, as systemd itself determines it.
 pub(crate) fn machine_units() -> PathBuf {
     let set = Environment::of_process().path("SYSTEMD_UNIT_PATH");
     let mut folders = set
@@ -170,12 +170,12 @@ pub(crate) fn machine_units() -> PathBuf {
         .unwrap_or_else(|| "/etc/systemd/system".into())
 }
 
-/// PATH, for looking up programs.
+/// Returns PATH, for looking up programs.
 pub(crate) fn search_path() -> Option<String> {
     Environment::of_process().text("PATH").map(str::to_owned)
 }
 
-/// Variables that systemctl and launchctl need to find the user's systemd or launchd.
+/// Returns the variables that systemctl and launchctl need to find the user's systemd or launchd.
 pub(crate) fn session_environment() -> BTreeMap<String, String> {
     let names = [
         "PATH",
@@ -200,14 +200,14 @@ pub(crate) fn journal() -> Option<(u64, u64)> {
     Environment::of_process().journal()
 }
 
-/// The user who started this process with sudo.
+/// Returns the user who started this process with sudo.
 pub(crate) fn sudo_user() -> Option<String> {
     Environment::of_process()
         .text("SUDO_USER")
         .map(str::to_owned)
 }
 
-/// The login name of the user.
+/// Returns the login name of the user.
 pub(crate) fn login_name() -> Option<String> {
     let environment = Environment::of_process();
     environment
@@ -230,12 +230,12 @@ pub(crate) fn supervision() -> Supervision {
     Environment::of_process().supervision(std::process::id())
 }
 
-/// The editor of the user, as a shell reads it.
+/// Returns the user's editor, as a shell command.
 pub(crate) fn editor() -> Option<String> {
     first_set(&["VISUAL", "EDITOR"])
 }
 
-/// The pager of the user, as a shell reads it.
+/// Returns the user's pager, as a shell command.
 pub(crate) fn pager() -> Option<String> {
     first_set(&["GIT_PAGER", "PAGER"])
 }
@@ -247,7 +247,7 @@ fn first_set(names: &[&str]) -> Option<String> {
         .find_map(|name| environment.text(name).map(str::to_owned))
 }
 
-/// The whole environment, only for programs that the user works with at the terminal: an editor, a pager.
+/// Returns the whole environment, only for programs that the user works with at the terminal: an editor, a pager.
 pub(crate) fn terminal_environment() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }

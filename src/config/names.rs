@@ -33,7 +33,7 @@ pub(super) fn of_pattern(text: &str) -> Option<&'static str> {
 /// Checks a path from the top of a repository, or the name of a file.
 pub(super) fn of_path(text: &str) -> Option<&'static str> {
     if text.is_empty() || text.chars().any(char::is_control) {
-        return Some("it is a path, which is not empty and has no control characters");
+        return Some("a path must not be empty or contain control characters");
     }
     if text.starts_with('/')
         || text
@@ -41,7 +41,7 @@ pub(super) fn of_path(text: &str) -> Option<&'static str> {
             .any(|part| part.is_empty() || part == "." || part == "..")
     {
         return Some(
-            "it begins at the top of the repository and has no empty part, no `.` and no `..`; a whole folder is `folder/**`",
+            "use a path from the top of the repository, without empty parts, `.` or `..`; a whole directory is `directory/**`",
         );
     }
     None
@@ -54,7 +54,7 @@ pub(super) fn of_login(text: &str) -> Option<&'static str> {
     let is_login =
         !name.is_empty() && name.len() <= 100 && !name.starts_with('-') && name.chars().all(fits);
     (!is_login).then_some(
-        "it is a login name without `@`: letters, digits, `-` and `_`; a bot's ends with `[bot]`",
+        "use a login name without `@`: letters, digits, `-` and `_`; that of a bot ends with `[bot]`",
     )
 }
 
@@ -64,7 +64,7 @@ pub(super) fn of_label(text: &str) -> Option<&'static str> {
         && text.chars().count() <= 50
         && !text.contains(',')
         && !text.contains(char::is_control);
-    (!fits).then_some("a label has at most 50 characters, no comma and no blank around it")
+    (!fits).then_some("a label has at most 50 characters, no commas, and no spaces at either end")
 }
 
 #[cfg(test)]

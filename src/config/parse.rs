@@ -71,7 +71,7 @@ fn parse<'t>(file: Option<&Path>, text: &'t str) -> Result<DeTable<'t>, ConfigEr
     DeTable::parse(text)
         .map(Spanned::into_inner)
         .map_err(|error| {
-            let problem = Problem::new("this is not TOML", error.span()).label(error.message());
+            let problem = Problem::new("invalid TOML", error.span()).label(error.message());
             ConfigError::Syntax(report(file, text, vec![problem]))
         })
 }
@@ -120,23 +120,28 @@ fn explain(path: &KeyPath, message: &str, defaults: &DeTable<'_>, own: &DeTable<
         && !allowed.contains(&key.as_str())
     {
         return Problem::new(
-            format!("`{path}` is not a setting"),
+            format!("unknown setting `{path}`"),
             spans.and_then(|spans| spans.key),
         )
         .did_you_mean(key, &allowed)
-        .help(format!("{} has: {}", name_of(&table), allowed.join(", ")));
+        .help(format!(
+            "settings {}: {}",
+            name_of(&table),
+            allowed.join(", ")
+        ));
     }
-    let problem = Problem::new(format!("`{path}` cannot be used"), mark(path, own)).label(message);
+    let problem =
+        Problem::new(format!("invalid value for `{path}`"), mark(path, own)).label(message);
     if let Some(keys) = keys_allowed(path, defaults) {
-        return problem.help(format!("{} has: {}", name_of(path), keys.join(", ")));
+        return problem.help(format!("settings {}: {}", name_of(path), keys.join(", ")));
     }
     match path.find(defaults) {
         Some(spans) if spans.is_table => {
-            problem.help(format!("write a table for each: [{path}.NAME]"))
+            problem.help(format!("use one table for each: [{path}.NAME]"))
         }
         Some(spans) => {
             let default = super::default_text().get(spans.value).unwrap_or_default();
-            problem.help(format!("without it the default holds: {default}"))
+            problem.help(format!("the default is: {default}"))
         }
         None => problem,
     }
@@ -167,9 +172,9 @@ fn keys_allowed<'d>(path: &KeyPath, defaults: &'d DeTable<'_>) -> Option<Vec<&'d
 
 fn name_of(table: &KeyPath) -> String {
     if table.steps().is_empty() {
-        "the top level".into()
+        "at the top level".into()
     } else {
-        format!("[{table}]")
+        format!("in [{table}]")
     }
 }
 

@@ -42,19 +42,21 @@ impl Loaded {
             .unwrap_or_default();
         let hint = match nearest(name, known.iter().map(String::as_str)) {
             Some(meant) => format!(
-                "did you mean `{meant}`? The projects are: {}",
+                "did you mean `{meant}`? Known projects: {}",
                 known.join(", ")
             ),
             None if known.is_empty() => {
-                format!("no project is known yet: `remand project add PATH --name {name}`")
+                format!(
+                    "there are no projects yet: `remand project add PATH --name {name}` adds it"
+                )
             }
             None => format!(
-                "the projects are: {}; `remand project add PATH --name {name}` adds it",
+                "known projects: {}; `remand project add PATH --name {name}` adds it",
                 known.join(", ")
             ),
         };
         Stray {
-            what: format!("[{table}]{near} is about no project that is known"),
+            what: format!("[{table}]{near} is not a known project"),
             hint,
         }
     }
@@ -186,7 +188,7 @@ impl Loaded {
 /// Rounds up, so that a limit that is set never becomes 0, which means none.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "at most a million dollars: it was checked when it was read"
+    reason = "at most a million dollars, which was checked when it was loaded"
 )]
 fn micros(dollars: f64) -> i64 {
     (dollars * 1_000_000.0).ceil() as i64

@@ -28,13 +28,13 @@ impl SandboxTable {
         if self.kind == SandboxKind::Wrapper && !has_words {
             complaints.push(complaint(
                 "`kind = \"wrapper\"` without a wrapper",
-                "wrapper is the command that is put before each agent and gate, a list of words, such as [\"my-jail\", \"--\"]",
+                "set `wrapper` to the words that are put before each command, such as [\"my-jail\", \"--\"]",
             ));
         }
         if self.kind != SandboxKind::Wrapper && !self.wrapper.is_empty() {
             complaints.push(complaint(
-                "a wrapper that is not used",
-                "it is used with kind = \"wrapper\" only",
+                "`wrapper` is set but not used",
+                "it is used only with kind = \"wrapper\"",
             ));
         }
         complaints

@@ -280,7 +280,9 @@ impl<'de> Deserialize<'de> for Argv {
             type Value = Argv;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a list of words, the program first, such as [\"cargo\", \"test\"]")
+                f.write_str(
+                    "a list of words that starts with the program, such as [\"cargo\", \"test\"]",
+                )
             }
 
             fn visit_seq<A: de::SeqAccess<'de>>(self, mut words: A) -> Result<Argv, A::Error> {
@@ -362,9 +364,9 @@ fn command_or_nothing_if_set<'de, D: Deserializer<'de>>(
 
 fn has_program<E: de::Error>(words: &[String]) -> Result<(), E> {
     match words.first() {
-        Some(program) if program.trim().is_empty() => {
-            Err(E::custom("the first word, the program, is empty"))
-        }
+        Some(program) if program.trim().is_empty() => Err(E::custom(
+            "the first word, which names the program, is empty",
+        )),
         Some(_) | None => Ok(()),
     }
 }

@@ -144,7 +144,7 @@ fn a_file_that_was_named_must_be_there() {
             ..
         }
     ));
-    insta::assert_snapshot!(home.show(&error.to_string()), @"error: there is no config file gone.toml, which --config names");
+    insta::assert_snapshot!(home.show(&error.to_string()), @"error: config file gone.toml not found (set by --config)");
     home.set("REMAND_CONFIG", &gone);
     let error = home.load(&ConfigLocation::default()).unwrap_err();
     assert!(matches!(
@@ -241,8 +241,8 @@ fn without_a_home_the_database_must_be_named() {
     let error = load_in(&ConfigLocation::default(), &environment).unwrap_err();
     assert!(matches!(error, ConfigError::NoHome));
     insta::assert_snapshot!(error, @"
-    error: cannot tell where the database is: neither HOME nor XDG_STATE_HOME is set to an absolute path
-      = help: set one of them, REMAND_DB, `blackboard` in the config file, or give --db FILE
+    error: cannot determine the path of the database: neither HOME nor XDG_STATE_HOME is set to an absolute path
+      = help: set one of them, REMAND_DB, or `blackboard` in the config file, or use --db FILE
     ");
     let place = ConfigLocation {
         config: None,
@@ -271,21 +271,21 @@ fn own_folders_are_beside_the_file_or_where_it_says() {
     ));
     let error = home.load(&ConfigLocation { config, db: None }).unwrap_err();
     insta::assert_snapshot!(home.show(&error.to_string()), @"
-    error: `evaluators` names none, which is not a folder
+    error: `evaluators`: none is not a directory
      --> config.toml:2:14
       |
     2 | evaluators = 'none'
       |              ^^^^^^
       |
-      = help: make the folder, or leave `evaluators` out
+      = help: create the directory, or remove `evaluators`
 
-    error: `prompts` names neither, which is not a folder
+    error: `prompts`: neither is not a directory
      --> config.toml:3:11
       |
     3 | prompts = 'neither'
       |           ^^^^^^^^^
       |
-      = help: make the folder, or leave `prompts` out
+      = help: create the directory, or remove `prompts`
     ");
 }
 
@@ -478,7 +478,7 @@ fn every_preset_is_named_in_the_comments() {
     assert_eq!(
         accounts.len(),
         github::BotPreset::ALL.len(),
-        "each has an account of its own"
+        "each has its own account"
     );
 }
 

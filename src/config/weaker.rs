@@ -37,9 +37,9 @@ impl fmt::Display for Weaker {
             .unwrap_or_default();
         match &self.safeguard {
             Safeguard::File(file) => write!(f, "{file} is empty"),
-            Safeguard::Gate(command) => write!(f, "the gate `{command}`{of} is dropped"),
+            Safeguard::Gate(command) => write!(f, "the gate `{command}`{of} was removed"),
             Safeguard::Forbidden(pattern) => {
-                write!(f, "the forbidden path `{pattern}`{of} is dropped")
+                write!(f, "the forbidden path `{pattern}`{of} was removed")
             }
             Safeguard::Secrets => write!(f, "the search for secrets{of} is off"),
             Safeguard::GateIn => write!(

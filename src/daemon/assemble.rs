@@ -386,7 +386,7 @@ fn claude(agent: &settings::Agent, idle_s: u64) -> Claude {
         .unwrap_or_else(|| API_TIMEOUT_S.min(idle_s.div_ceil(2)));
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "an amount of the settings, which have a bound"
+        reason = "an amount from the settings, which limit it"
     )]
     let micros = |dollars: f64| (dollars * 1e6).round() as i64;
     Claude {

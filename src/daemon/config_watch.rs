@@ -63,7 +63,7 @@ impl Watch {
             }
             Ok(None) => FileState::Nothing,
             Err(error) => {
-                tracing::error!(error = ?error, "the settings could not be looked at");
+                tracing::error!(error = ?error, "cannot check the configuration files");
                 FileState::Nothing
             }
         }

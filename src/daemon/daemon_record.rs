@@ -27,28 +27,28 @@ pub(crate) struct Record {
     /// Device and inode of the running file. A different file at `program` has other numbers, since
     /// this one is in use.
     file: (u64, u64),
-    /// Start of the current period without a sign of life, if any: systemd's watchdog ends the
-    /// daemon soon.
+    /// Start of the current period without a notification to the watchdog, if any: systemd will end
+    /// the daemon soon.
     #[serde(default)]
     pub(crate) silent_since: Option<Time>,
 }
 
-/// Record of this daemon on disk. Removed when the daemon stops in order.
+/// Record of this daemon on disk. Removed when the daemon shuts down cleanly.
 pub(super) struct Recorded {
     record: Record,
     path: PathBuf,
 }
 
 impl Recorded {
-    /// Records the start of a silence, or its end. Does not use the blackboard, so that it succeeds
-    /// even while the blackboard does not respond.
+    /// Records the start or the end of such a period. Does not use the blackboard, so that it
+    /// succeeds even while the blackboard does not respond.
     pub(super) fn set_silent(&self, since: Option<Time>) {
         let record = Record {
             silent_since: since,
             ..self.record.clone()
         };
         if let Err(error) = record.write(&self.path) {
-            tracing::warn!(error = ?error, path = %self.path.display(), "the daemon's record can't be written");
+            tracing::warn!(error = ?error, path = %self.path.display(), "cannot write the record of the daemon");
         }
     }
 }
@@ -66,7 +66,7 @@ impl Record {
         let program = program::path()?;
         let running = program::running()?;
         let file = fs::metadata(&running)
-            .with_context(|| format!("cannot look at {}", running.display()))?;
+            .with_context(|| format!("cannot read the metadata of {}", running.display()))?;
         Ok(Self {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

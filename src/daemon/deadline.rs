@@ -1,4 +1,4 @@
-//! Ends the program: in order if possible, in time in any case, and immediately if the blackboard
+//! Ends the program: cleanly if possible, in time in any case, and immediately if the blackboard
 //! that it works on is gone.
 
 use std::convert::Infallible;
@@ -87,7 +87,7 @@ impl Bounds {
                     Err(error.into())
                 }
                 () = self.overdue() => {
-                    tracing::warn!("stopped before everything was in order: the next start goes on from there");
+                    tracing::warn!("stopped before all work had ended; the next start continues it");
                     Ok(None)
                 }
             }
@@ -121,7 +121,7 @@ impl Bounds {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .context("no second runtime")?;
+            .context("cannot start the runtime of the stop thread")?;
         let grace_s = Arc::clone(&self.grace_s);
         let watch = move || {
             runtime.block_on(async {
@@ -129,13 +129,11 @@ impl Bounds {
                     signal(SignalKind::terminate()),
                     signal(SignalKind::interrupt()),
                 ) else {
-                    return tracing::warn!(
-                        "signals can't be listened for from outside the runtime"
-                    );
+                    return tracing::warn!("cannot listen for signals outside the runtime");
                 };
                 tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
                 tokio::time::sleep(grace(&grace_s) + AT_LAST).await;
-                tracing::error!("the program did not stop by itself and is ended");
+                tracing::error!("not stopped in time, exiting");
                 process::end_children();
                 super::end_at_once();
             });
@@ -144,7 +142,7 @@ impl Bounds {
             .name("stop".into())
             .spawn(watch)
             .map(drop)
-            .context("no thread for the stop")
+            .context("cannot start the stop thread")
     }
 }
 

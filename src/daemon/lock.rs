@@ -21,7 +21,7 @@ pub(crate) struct Lock {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("remand runs on {} already, with pid {pid}", path.display())]
+#[error("remand is already running on {} (pid {pid})", path.display())]
 pub(crate) struct AlreadyRunning {
     pub(crate) path: PathBuf,
     pub(crate) pid: String,
@@ -35,7 +35,7 @@ pub(crate) async fn take(blackboard: &Path) -> anyhow::Result<Lock> {
     let path = beside(blackboard, "lock");
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make {}", folder.display()))?;
+            .with_context(|| format!("cannot create {}", folder.display()))?;
     }
     let mut file = OpenOptions::new()
         .create(true)
@@ -140,7 +140,7 @@ mod tests {
                 .await
                 .is_err()
         );
-        assert_eq!(holder(&board), None, "who holds it is dead");
+        assert_eq!(holder(&board), None, "its holder is dead");
         drop(held);
         let _lock = taken.await.unwrap();
         assert_eq!(holder(&board), Some(std::process::id().to_string()));

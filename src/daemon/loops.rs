@@ -97,19 +97,19 @@ impl Running {
             let now = clock::now();
             let event = bb::append(conn, &event, now)?;
             bb::put_in_force(conn, &in_force, now)?;
-            resume_held(conn, "the settings were read again", now)?;
+            resume_held(conn, "the configuration was reloaded", now)?;
             request.map_or(Ok(()), |request| bb::answer_reload(conn, request, event))
         });
         if let Err(error) = written.await {
-            tracing::error!(error = ?error, "that other settings are in force could not be written");
+            tracing::error!(error = ?error, "cannot record the configuration in force");
         }
         daemon.lasting.wake_dispatch.notify_one();
         self.round.end().await;
         self.round = Round::begin(daemon, &self.wake_posts, &self.stop);
     }
 
-    /// Stops in order, once `stop` is cancelled: nothing more is read or posted, then no more
-    /// events are taken in, then dispatch releases its running items.
+    /// Stops in order, once `stop` is cancelled: first reading and posting, then taking in events,
+    /// then dispatch, which releases its running items.
     pub(super) async fn end(self) {
         self.round.end().await;
         self.wakes_stop.cancel();
@@ -152,8 +152,8 @@ impl Round {
         }
     }
 
-    /// Ends the loops, the heartbeat last: it is the sign of life, and waiting for the forge can
-    /// take longer than the watchdog allows.
+    /// Ends the loops, the heartbeat last: the watchdog depends on it, and waiting for the forge
+    /// can take longer than the watchdog allows.
     async fn end(&self) {
         self.stop.cancel();
         self.forge.wait().await;

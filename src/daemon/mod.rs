@@ -1,4 +1,4 @@
-//! Assembles the rooms and keeps them running: for the daemon, for one tick, or for the queued
+//! Assembles the modules and keeps them running: for the daemon, for one tick, or for the queued
 //! items. Makes no decisions itself.
 
 mod assemble;
@@ -98,7 +98,7 @@ impl Daemon {
             Ok(_) => Ok(()),
             Err(error @ (GitError::NoGit | GitError::TooOld { .. })) => Err(error.into()),
             Err(error) => {
-                tracing::warn!("git could not say its version: {error}");
+                tracing::warn!("cannot determine the version of git: {error}");
                 Ok(())
             }
         }
@@ -108,7 +108,7 @@ impl Daemon {
         &self.lasting.db
     }
 
-    /// Runs until `stop` is cancelled, then stops in order.
+    /// Runs until `stop` is cancelled, then shuts down cleanly.
     pub(crate) async fn run(&self, stop: CancellationToken) {
         let running = Running::begin(self, stop.clone());
         stop.cancelled().await;
@@ -122,21 +122,21 @@ impl Daemon {
         self.dispatch
             .detach_worktrees()
             .await
-            .context("worktrees could not be detached from their branches")?;
+            .context("cannot detach worktrees from their branches")?;
         self.dispatch
             .settle_pushes()
             .await
-            .context("pushes that were cut could not be looked for")?;
+            .context("cannot look up interrupted pushes")?;
         let (mut rounds, mut left) = (0, heartbeat::LeftUnjudged::new());
         while !stop.is_cancelled() {
             let read = self.intake.pass(stop).await.context("intake failed")?;
             let beat = heartbeat::pass(self.db(), &self.definitions, &mut left)
                 .await
-                .context("the heartbeat failed")?;
+                .context("heartbeat failed")?;
             let mut asked = Beat::default();
             if rounds < MOST_ROUNDS {
                 let all = command::all_once(self.db(), &self.definitions, &self.kit, stop);
-                asked = all.await.context("the command evaluators failed")?;
+                asked = all.await.context("command evaluators failed")?;
             }
             rounds += 1;
             let mut ran = self.dispatch.drain(stop).await;
@@ -159,7 +159,7 @@ impl Daemon {
         self.intake
             .void_implausible()
             .await
-            .context("the stored times could not be checked")?;
+            .context("cannot check the stored times")?;
         Ok(Done {
             applied: 0,
             ran: self.dispatch.drain(stop).await,
@@ -176,7 +176,7 @@ pub(crate) struct Done {
 
 /// Parts of the daemon that the caller provides.
 pub(crate) struct Front<'a> {
-    /// Called once the daemon works.
+    /// Called once the daemon is ready.
     pub(crate) ready: Box<dyn FnOnce() + 'a>,
     /// Follows the daemon's work while it runs.
     pub(crate) follow: Option<Follow>,
@@ -218,7 +218,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
     let bounds = Bounds::new(loaded.config.dispatch.stop_grace_s);
     bounds.watch_from_outside()?;
     let served = bounds.block_on(async {
-        // Before anything else: a signal during the start must also end the daemon in order.
+        // Before anything else: a signal during the start must also shut the daemon down cleanly.
         let signals = StopSignals::listen([SignalKind::terminate(), SignalKind::interrupt()])?;
         let stop = signals.stop();
         bounds.set_stop(&stop);
@@ -271,7 +271,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
             match call {
                 Call::Stop => break,
                 Call::Terminal => stop.cancel(),
-                Call::Hangup => supervisor.tell(News::Reloading, "reading the settings again"),
+                Call::Hangup => supervisor.tell(News::Reloading, "reloading the configuration"),
                 Call::Wake | Call::Look => {}
             }
             let Some(order) = daemon.order(call, &mut watch).await else {
@@ -290,25 +290,25 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
                     bounds.set_grace(loaded.config.dispatch.stop_grace_s);
                     daemon.set_shadows().await?;
                     running.go_on_as(&daemon, &loaded, event, request).await;
-                    "goes by the settings as they are now"
+                    "configuration reloaded"
                 }
                 Ok(Reload::Refused(fingerprint)) => {
                     fingerprint
                         .into_iter()
                         .for_each(|fingerprint| watch.refused(fingerprint));
-                    "the settings as they are now were refused, the old ones hold: see the log"
+                    "configuration rejected, the previous one stays in force: see the log"
                 }
                 Ok(Reload::Unstable) => continue,
                 Err(error) => {
-                    tracing::error!(error = ?error, "the settings could not be applied");
-                    "the settings could not be applied: see the log"
+                    tracing::error!(error = ?error, "cannot apply the configuration");
+                    "configuration not applied: see the log"
                 }
             };
             if call == Call::Hangup {
                 supervisor.tell(News::Ready, said);
             }
         }
-        supervisor.tell(News::Stopping, "stopping: agents at work get their grace");
+        supervisor.tell(News::Stopping, "stopping: waiting for running agents");
         running.end().await;
         watched.wait().await;
         ended.cancel();
@@ -324,7 +324,7 @@ impl Daemon {
     /// nobody would know why.
     async fn warn_of_what_is_in_the_way(&self) -> anyhow::Result<()> {
         if let Err(why) = self.dispatch.settings.sandbox.way().await {
-            tracing::warn!("nothing will run without its sandbox: {why}");
+            tracing::warn!("nothing will run without a sandbox: {why}");
         }
         for stop in self.db().read(bb::stops).await? {
             let project = stop
@@ -335,8 +335,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Returns the instruction to read the settings again, with its cause, if the call leads to
-    /// one.
+    /// Returns the order to reload the configuration, with its cause, if the call leads to one.
     async fn order(&self, call: Call, watch: &mut Watch) -> Option<Order> {
         match call {
             Call::Stop | Call::Terminal => None,
@@ -348,7 +347,7 @@ impl Daemon {
             Call::Wake => {
                 let open = self.db().read(bb::open_request).await;
                 let request = open.unwrap_or_else(|error| {
-                    tracing::error!(error = ?error, "whether a reload was asked for can't be read");
+                    tracing::error!(error = ?error, "cannot read reload requests");
                     None
                 })?;
                 Some(Order {
@@ -385,7 +384,7 @@ impl Daemon {
             .write("put_in_force", move |conn| {
                 let now = clock::now();
                 bb::put_in_force(conn, &in_force, now)?;
-                resume_held(conn, "the settings were read again", now)
+                resume_held(conn, "the configuration was reloaded", now)
             })
             .await?;
         Ok(())
@@ -402,13 +401,17 @@ impl Daemon {
 
     /// Handles an edit that was undone: the files match the settings in force again.
     async fn is_back(&self) {
-        tracing::info!("the files of the settings are again what is in force");
+        tracing::info!("the configuration files match the configuration in force again");
         let back = self.db().write("settings_back", |conn| {
             bb::note_changed(conn, None)?;
-            resume_held(conn, "the configuration is as it was", clock::now())
+            resume_held(
+                conn,
+                "the change to the configuration was undone",
+                clock::now(),
+            )
         });
         if let Err(error) = back.await {
-            tracing::error!(error = ?error, "what waits for the configuration waits until its time");
+            tracing::error!(error = ?error, "cannot resume changes that are held for the configuration");
         }
     }
 
@@ -427,7 +430,7 @@ impl Daemon {
             bb::resume_held_for(conn, HoldKind::Configuration, why, clock::now()).map(drop)
         };
         if let Err(error) = self.db().write("resume", resume).await {
-            tracing::error!(error = ?error, "what waits for the configuration waits until its time");
+            tracing::error!(error = ?error, "cannot resume changes that are held for the configuration");
         }
         self.lasting.wake_dispatch.notify_one();
     }
@@ -486,7 +489,7 @@ fn until_done(
         daemon.db().check()?;
         done
     })?;
-    done.context("stopped before everything was in order")
+    done.context("stopped before all work had ended")
 }
 
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -495,7 +498,7 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .worker_threads(2)
         .enable_all()
         .build()
-        .context("the runtime can't be started")
+        .context("cannot start the runtime")
 }
 
 /// Signals that stop a short-lived command, including the loss of its terminal.
@@ -509,7 +512,7 @@ fn every_signal() -> [SignalKind; 3] {
 
 #[expect(
     clippy::exit,
-    reason = "a person said it twice; every step of ours survives being cut"
+    reason = "requested twice by a person; every step can be interrupted safely"
 )]
 fn end_at_once() {
     std::process::exit(1);

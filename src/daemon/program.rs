@@ -28,7 +28,10 @@ pub(super) fn running() -> anyhow::Result<PathBuf> {
 /// Returns the program for a daemon, which may outlive the file that it was started from. The
 /// caller holds the daemon's lock.
 #[cfg(target_os = "linux")]
-#[expect(clippy::unnecessary_wraps, reason = "copying fails elsewhere")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "copying can fail on other systems"
+)]
 pub(super) fn kept(_blackboard: &Path) -> anyhow::Result<PathBuf> {
     Ok(RUNNING.into())
 }
@@ -48,5 +51,5 @@ pub(super) fn kept(blackboard: &Path) -> anyhow::Result<PathBuf> {
 
 /// Returns the path that this program was started from.
 pub(super) fn path() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("the path of this program is not known")
+    std::env::current_exe().context("cannot determine the path of this program")
 }

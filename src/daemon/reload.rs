@@ -27,11 +27,11 @@ pub(super) const LOOK: Duration = Duration::from_secs(2);
 /// Maximum number of characters of a setting's value in an event.
 const VALUE_CAP: usize = 300;
 
-/// Reason for which the daemon's wait ends.
+/// Reason why the daemon's wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
     Stop,
-    /// The terminal that it was started in is gone, and with it anybody who could stop it there.
+    /// The terminal that it was started in is gone, and with it the means to stop it there.
     Terminal,
     /// SIGHUP.
     Hangup,
@@ -49,7 +49,7 @@ pub(super) struct Calls {
 
 impl Calls {
     pub(super) fn listen() -> anyhow::Result<Self> {
-        let hangups = signal(SignalKind::hangup()).context("SIGHUP can't be listened for")?;
+        let hangups = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         Ok(Self {
@@ -76,14 +76,14 @@ impl Calls {
 closed_enum! {
     /// Cause of a reload.
     "cause" Cause {
-        /// The files changed. Changes that drop a safeguard are not applied.
+        /// The files changed. Changes that remove a safeguard are not applied.
         Noticed = "noticed",
         Signal = "signal",
         Request = "request",
     }
 }
 
-/// Instruction to read the files again.
+/// Order to reload the files.
 #[derive(Debug, Clone)]
 pub(super) struct Order {
     pub(super) cause: Cause,
@@ -120,7 +120,7 @@ pub(super) async fn reload(
     let watched = old.watched.clone();
     let sources = tokio::task::spawn_blocking(move || watched.read()).await;
     let sources = sources.unwrap_or_else(|error| {
-        tracing::error!(error = ?error, "the settings could not be looked at");
+        tracing::error!(error = ?error, "cannot check the configuration files");
         old.sources.clone()
     });
     let hash = sources.fingerprint();
@@ -154,7 +154,7 @@ pub(super) async fn reload(
     if order.cause == Cause::Noticed && !weaker.is_empty() {
         let refusal = Refusal {
             kind: ChangedKind::NeedsReload,
-            reason: format!("{}: `remand reload` applies it", joined(&weaker)),
+            reason: format!("{}; `remand reload` applies it", joined(&weaker)),
             hash,
         };
         return refuse(daemon, &order, refusal).await;
@@ -168,7 +168,7 @@ pub(super) async fn reload(
     };
     let event = applied(old, &next, &kept, &weaker, &order);
     if let Err(why) = assembled.dispatch.settings.sandbox.way().await {
-        tracing::warn!("nothing will run without its sandbox: {why}");
+        tracing::warn!("nothing will run without a sandbox: {why}");
     }
     Ok(Reload::Applied(Box::new(Applied {
         daemon: assembled,
@@ -186,11 +186,11 @@ fn applied(
     order: &Order,
 ) -> NewEvent {
     let file = new.file.as_ref().map(|file| file.display().to_string());
-    tracing::info!(config = ?file, kept = ?kept, cause = %order.cause, "goes by the settings as they are now");
+    tracing::info!(config = ?file, kept = ?kept, cause = %order.cause, "configuration reloaded");
     let unless = if kept.is_empty() {
         String::new()
     } else {
-        format!("; only a restart changes {}", kept.join(", "))
+        format!("; a restart is needed to change {}", kept.join(", "))
     };
     let changed: Vec<ChangedSetting> = differences(&old.values(), &new.values())
         .into_iter()
@@ -214,10 +214,7 @@ fn applied(
         weaker: weaker.iter().map(ToString::to_string).collect(),
         more,
     };
-    bb::about_configuration(
-        reloaded,
-        format!("goes by the settings as they are now{unless}"),
-    )
+    bb::about_configuration(reloaded, format!("configuration reloaded{unless}"))
 }
 
 struct Refusal {
@@ -229,13 +226,13 @@ struct Refusal {
 /// Keeps the old settings in force and records the refusal for everybody to see.
 async fn refuse(daemon: &Daemon, order: &Order, refusal: Refusal) -> bb::Result<Reload> {
     let Refusal { kind, reason, hash } = refusal;
-    tracing::error!("the settings as they are now are refused, the old ones hold:\n{reason}");
+    tracing::error!("configuration rejected, the previous one stays in force:\n{reason}");
     let first = reason
         .lines()
         .find(|line| !line.trim().is_empty())
         .unwrap_or_default();
     let summary = format!(
-        "settings refused, the old ones hold: {}",
+        "configuration rejected, the previous one stays in force: {}",
         cap(first, VALUE_CAP)
     );
     let skipped = body::Skipped {
@@ -277,7 +274,7 @@ fn joined(all: &[impl Display]) -> String {
 fn is_still_there(old: &Loaded, new: &Loaded) -> anyhow::Result<()> {
     match (&old.file, &new.file) {
         (Some(file), None) => anyhow::bail!(
-            "{} is gone: put it back, or restart the daemon if it is to go by the defaults",
+            "{} no longer exists: restore it, or restart the daemon to use the defaults",
             file.display()
         ),
         (Some(_) | None, Some(_)) | (None, None) => Ok(()),

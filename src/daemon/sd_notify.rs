@@ -1,5 +1,5 @@
-//! Notifies the supervisor that started the daemon (systemd): when the daemon is ready, what it
-//! does, and that it still works. Works without one, and never blocks the work.
+//! Notifies the supervisor that started the daemon (systemd): when the daemon is ready, what it is
+//! doing, and that it is alive. Works without a supervisor, and never blocks the work.
 
 use std::io;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -27,7 +27,7 @@ pub(super) enum News {
 
 pub(super) struct Supervisor {
     way: Option<(UnixDatagram, SocketAddr)>,
-    /// Maximum time between two signs of life.
+    /// Maximum time between two notifications of the watchdog.
     watchdog: Option<Duration>,
 }
 
@@ -44,7 +44,7 @@ impl Supervisor {
         let way = asked.socket.as_ref().and_then(|socket| match way(socket) {
             Ok(way) => Some(way),
             Err(error) => {
-                tracing::warn!(socket = ?socket, error = ?error, "NOTIFY_SOCKET can't be used: nobody is told that this runs");
+                tracing::warn!(socket = ?socket, error = ?error, "cannot use NOTIFY_SOCKET: the supervisor gets no notifications");
                 None
             }
         });
@@ -79,7 +79,7 @@ impl Supervisor {
         let message = format!("{what}\nSTATUS={status}\n");
         let message = message.trim_start();
         if let Err(error) = socket.send_to_addr(message.as_bytes(), address) {
-            tracing::warn!(news = ?news, error = ?error, "the supervisor could not be told");
+            tracing::warn!(news = ?news, error = ?error, "cannot notify the supervisor");
         }
     }
 
@@ -107,8 +107,8 @@ impl Supervisor {
         }
     }
 
-    /// Sends signs of life as often as required, but only while the daemon works: before each one,
-    /// the heartbeat must make a new pass and the blackboard must accept a write.
+    /// Notifies the watchdog as often as required, but only while the daemon works: before each
+    /// notification, the heartbeat must make a new pass and the blackboard must accept a write.
     pub(super) async fn keep_alive(
         &self,
         mut pulse: Pulse,
@@ -132,7 +132,7 @@ impl Supervisor {
                     tokio::pin!(felt);
                     tokio::select! {
                         status = &mut felt => status,
-                        // Keep waiting: queueing the write again would only prolong the silence.
+                        // Keep waiting: queueing the write again would only take longer.
                         () = silence.note_after(every * 2) => felt.await,
                     }
                 };
@@ -145,7 +145,7 @@ impl Supervisor {
     }
 }
 
-/// Records that no sign of life can be given, before the watchdog ends this process silently.
+/// Records that the watchdog is no longer notified, before it ends this process without a message.
 struct Silence<'a> {
     recorded: &'a Recorded,
     heard_at: Time,
@@ -153,13 +153,13 @@ struct Silence<'a> {
 }
 
 impl Silence<'_> {
-    /// Waits, records the silence, then returns.
+    /// Waits, records the missing notification, then returns.
     async fn note_after(&mut self, wait: Duration) {
         tokio::time::sleep(wait).await;
         if !self.is_silent {
             self.is_silent = true;
             self.recorded.set_silent(Some(self.heard_at));
-            tracing::error!(since = %self.heard_at, "no sign of life can be given: the watchdog ends this daemon soon");
+            tracing::error!(since = %self.heard_at, "the daemon is not responding: the watchdog will end it soon");
         }
     }
 
@@ -180,7 +180,7 @@ impl Pulse {
         // A write that changes nothing: reads succeed even under a lock that blocks all writers.
         let felt = self.db.write("pulse", status).await;
         felt.map_err(
-            |error| tracing::error!(error = ?error, "the blackboard does not answer: no sign of life is given"),
+            |error| tracing::error!(error = ?error, "cannot write to the blackboard: not notifying the watchdog"),
         )
         .ok()
     }
@@ -189,9 +189,9 @@ impl Pulse {
 /// Returns one line for `systemctl status`.
 pub(super) fn status(conn: &Conn) -> bb::Result<String> {
     let at_work = match bb::claimed_items(conn)? {
-        0 => "nothing to do now".to_owned(),
-        1 => "at work on 1 item".to_owned(),
-        n => format!("at work on {n} items"),
+        0 => "idle".to_owned(),
+        1 => "1 item running".to_owned(),
+        n => format!("{n} items running"),
     };
     let stops = bb::stops(conn)?.into_iter().map(|stop| {
         stop.project_id
@@ -214,7 +214,7 @@ fn address(socket: &str) -> io::Result<SocketAddr> {
         None if socket.starts_with('/') => SocketAddr::from_pathname(socket),
         None => Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "neither a path nor an abstract name",
+            "neither an absolute path nor an abstract name",
         )),
     }
 }
@@ -229,6 +229,6 @@ fn in_no_folder(name: &str) -> io::Result<SocketAddr> {
 fn in_no_folder(_name: &str) -> io::Result<SocketAddr> {
     Err(io::Error::new(
         io::ErrorKind::Unsupported,
-        "only Linux has abstract names",
+        "abstract names are supported on Linux only",
     ))
 }

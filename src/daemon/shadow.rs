@@ -1,4 +1,4 @@
-//! Shadow settings: who may put them in force, and whether the daemon has read them.
+//! Shadow settings: applies them, and detects settings that the daemon has not loaded yet.
 
 use super::{Daemon, lock};
 use crate::blackboard as bb;
@@ -17,10 +17,10 @@ impl Daemon {
             );
             match shadow {
                 Some(ShadowMode::Dry) => {
-                    tracing::warn!(project = %id, "in shadow: nothing is run, pushed or posted");
+                    tracing::warn!(project = %id, "shadow mode: nothing is run, pushed or posted");
                 }
                 Some(ShadowMode::Review) => {
-                    tracing::warn!(project = %id, "in shadow: agents review, nothing is fixed, pushed or posted");
+                    tracing::warn!(project = %id, "shadow mode: agents review, nothing is fixed, pushed or posted");
                 }
                 None => {}
             }
@@ -40,7 +40,7 @@ impl Daemon {
     pub(super) async fn set_shadows_if_alone(&self, loaded: &Loaded) -> bb::Result<()> {
         match lock::holder(&loaded.blackboard) {
             Some(pid) => {
-                tracing::debug!(%pid, "a daemon runs: what it has read of shadow holds");
+                tracing::debug!(%pid, "a daemon is running: its shadow settings stay in force");
                 Ok(())
             }
             None => self.set_shadows().await,
@@ -53,7 +53,7 @@ impl Daemon {
         if lock::holder(&loaded.blackboard).is_some() {
             return Ok(());
         }
-        let why = "the settings were read again";
+        let why = "the configuration was reloaded";
         self.db()
             .write("resume", move |conn| {
                 super::resume_held(conn, why, clock::now())
@@ -81,7 +81,7 @@ impl UnreadShadow {
 
     pub(crate) fn says(&self) -> String {
         format!(
-            "the config says `shadow = {}` since, which the daemon has not read",
+            "the configuration now has `shadow = {}`, which the daemon has not loaded",
             shadow_setting(self.shadow)
         )
     }

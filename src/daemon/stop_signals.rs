@@ -20,7 +20,7 @@ impl StopSignals {
         let mut signals = Vec::new();
         for kind in kinds {
             let one = signal(kind)
-                .with_context(|| format!("signal {} can't be listened for", kind.as_raw_value()))?;
+                .with_context(|| format!("cannot listen for signal {}", kind.as_raw_value()))?;
             signals.push(one);
         }
         let stop = CancellationToken::new();
@@ -44,7 +44,7 @@ async fn wait(mut signals: Vec<Signal>, stop: CancellationToken) {
     tracing::info!("stopping");
     stop.cancel();
     any(&mut signals).await;
-    tracing::warn!("stopped at once by a second signal");
+    tracing::warn!("second signal, stopping immediately");
     super::end_at_once();
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn report(db: &Db, left_over: Option<Record>) -> anyhow::Result
     });
     let runs = runs.await?;
     let runs: Vec<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
-    tracing::error!(%pid, %since, ?runs, "the last daemon was ended by the watchdog: it had given no sign of life");
+    tracing::error!(%pid, %since, ?runs, "the previous daemon stopped responding and was ended by the watchdog");
     Ok(())
 }
 
@@ -39,13 +39,12 @@ pub(super) async fn report(db: &Db, left_over: Option<Record>) -> anyhow::Result
 /// nothing was running.
 fn events(runs: &[Run], body: &body::DaemonEnded) -> Vec<NewEvent> {
     let pid = body.pid;
-    let ended =
-        format!("the daemon (pid {pid}) gave no sign of life and was ended by the watchdog");
+    let ended = format!("the daemon (pid {pid}) stopped responding and was ended by the watchdog");
     if runs.is_empty() {
         return vec![NewEvent::new(body.clone(), ended).on(TargetType::Blackboard, "daemon")];
     }
     let about = |run: &Run| {
-        let summary = format!("{ended}, while {} by {} was at work", run.run_id, run.agent);
+        let summary = format!("{ended} while {} by {} was running", run.run_id, run.agent);
         NewEvent::about(&run.change_id, body.clone(), summary)
     };
     runs.iter().map(about).collect()

@@ -13,7 +13,7 @@ use crate::proposal::{Decision, Escalation, decision};
 
 pub(super) use crate::sanitize::chain;
 
-/// Not an error of the program: the way in which work on an item was interrupted.
+/// Way in which work on an item was interrupted. Not an error of the program.
 #[derive(Debug)]
 pub(crate) enum Interrupt {
     /// A person is needed.

@@ -1,4 +1,4 @@
-//! Settings of dispatch as plain values, built by the front from the configuration.
+//! Settings of dispatch as plain values, built from the configuration by `daemon`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     pub(crate) write_remedy: String,
     /// Contains one directory per run.
     pub(crate) runs_dir: PathBuf,
-    /// Prompts of items of changes in shadow.
+    /// Prompts of runs that would have started in shadow mode.
     pub(crate) shadow_dir: PathBuf,
     /// Checkouts in which gates run, one directory per project.
     pub(crate) gates_dir: PathBuf,

@@ -1,6 +1,6 @@
-//! Items of changes in shadow. Reviews run, but nothing follows from them. For other items the prompt is built and kept
-//! and its cost is estimated; nothing is started, pushed or posted. No worktree is touched: commits of a pull request
-//! are read in the project's repository.
+//! Items of changes in shadow mode. Reviews run without any effect. For other items the prompt is built and kept and
+//! its cost is estimated; nothing is started, pushed or posted. No worktree is touched: commits of a pull request are
+//! read in the project's repository.
 
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ impl Task {
         is_paused || change.held_until.is_some()
     }
 
-    /// Stores the result of a review in shadow.
+    /// Stores the result of a review in shadow mode.
     pub(super) async fn finish_in_shadow(
         &self,
         run: &Run,
@@ -172,7 +172,7 @@ impl Task {
         Ok(())
     }
 
-    /// The review failed, and in shadow nobody is asked.
+    /// The review failed, and in shadow mode nobody is asked.
     pub(super) async fn end_in_shadow(&self, reason: String) -> bb::Result<()> {
         tracing::warn!(item = %self.item.item_id, reason = ?reason, "not reviewed in shadow mode");
         let (claim, review) = (self.claim.clone(), self.no_shadow_review(reason));
@@ -270,7 +270,7 @@ fn estimate(agent: Option<&str>, past: &[PastRun], bytes: Option<i64>) -> Estima
         cost_micros: Some(tokens.saturating_mul(MICROS_A_TOKEN)),
         run_ms: Some(tokens.saturating_mul(1000) / TOKENS_A_SECOND),
         basis: format!(
-            "an assumption, without an earlier run of {agent} on this machine: {TIMES_ITS_PROMPT} times its \
+            "a guess, as {agent} has not run on this machine yet: {TIMES_ITS_PROMPT} times its \
              prompt, ${MICROS_A_TOKEN} per million tokens, {TOKENS_A_SECOND} tokens per second"
         ),
     }

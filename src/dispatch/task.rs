@@ -28,7 +28,7 @@ pub(super) struct Task {
     pub(super) project: Project,
     pub(super) rules: ProjectSettings,
     pub(super) git: Git,
-    /// A review from which nothing follows.
+    /// Set for a review in shadow mode, which has no effect.
     pub(super) in_shadow: bool,
     /// Cancelled when the claim has ended.
     pub(super) fenced: CancellationToken,
@@ -344,7 +344,7 @@ impl Task {
         Ok(runs.into_iter().filter(|run| !run.discarded).collect())
     }
 
-    /// Checks that the work may continue: between any two steps the claim may end or the program may be told to stop.
+    /// Checks that the work may continue: between any two steps the claim may end or the program may be asked to stop.
     pub(super) fn check_cancelled(&self) -> Result<(), Interrupt> {
         if self.fenced.is_cancelled() {
             return Err(Interrupt::Fenced);

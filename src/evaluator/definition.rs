@@ -1,4 +1,4 @@
-//! Definitions of evaluators: the stock set and a user's directory, one TOML file each, checked before anything runs.
+//! Definitions of evaluators: the built-in set and a user's directory, one TOML file each, checked before anything runs.
 
 use std::fmt;
 use std::fs;
@@ -95,7 +95,7 @@ pub(crate) enum Origin {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DefinitionError {
-    #[error("cannot read the folder of evaluators {}", path.display())]
+    #[error("cannot read the evaluators directory {}", path.display())]
     Folder {
         path: PathBuf,
         #[source]
@@ -108,7 +108,7 @@ pub(crate) enum DefinitionError {
         source: io::Error,
     },
     #[error(
-        "{} is not an evaluator; its name has to be lower-case letters, digits and _, then `.toml` (programs have to be executable, or in a folder of their own)",
+        "{} is not an evaluator: the name must be lower-case letters, digits and _, followed by `.toml` (programs must be executable, or in a subdirectory)",
         path.display()
     )]
     Name { path: PathBuf },
@@ -166,9 +166,9 @@ const MAX_FIX_CYCLES: RangeInclusive<i64> = 0..=100;
 /// A command that takes longer than its limit is ended.
 const LIMIT_S: RangeInclusive<i64> = 1..=600;
 const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
-const EXAMPLE: &str = "`evaluators/review_feedback.toml` among the stock files shows every key";
+const EXAMPLE: &str = "the built-in `evaluators/review_feedback.toml` documents every key";
 
-/// The stock set with the definitions of `folder` added or replaced, without those that are switched off, ordered by
+/// The built-in set with the definitions of `folder` added or replaced, without those that are switched off, ordered by
 /// name. `now` decides if a schedule will ever fire.
 pub(crate) fn load(folder: Option<&Path>, now: Time) -> Result<Vec<Definition>, DefinitionError> {
     let mut all = Vec::new();
@@ -278,7 +278,7 @@ impl SourceFile<'_> {
                 Fault::Form,
                 0..0,
                 "missing key `kind`",
-                "no `kind` in this file",
+                "this file has no `kind`",
                 allowed,
             ));
         };
@@ -296,8 +296,8 @@ impl SourceFile<'_> {
             .map(|text| self.schedule(&text, zone, now))
             .transpose()?;
         if on.is_empty() && schedule.is_none() {
-            let title = "nothing ever wakes this evaluator";
-            let help = "give it `on = [\"work_rejected\"]`, a `schedule`, or `enabled = false`";
+            let title = "this evaluator never runs";
+            let help = "add `on = [\"work_rejected\"]`, a `schedule`, or `enabled = false`";
             return Err(self.fault(
                 Fault::NeverWoken,
                 kind.span(),
@@ -387,7 +387,7 @@ impl SourceFile<'_> {
             return Err(self.fault(
                 Fault::Command,
                 command.span(),
-                "`command` names no program",
+                "`command` has no program",
                 "here",
                 help,
             ));
@@ -435,7 +435,7 @@ impl SourceFile<'_> {
             self.fault(
                 Fault::Schedule,
                 text.span(),
-                "this `schedule` cannot be used",
+                "invalid `schedule`",
                 &label,
                 hint,
             )

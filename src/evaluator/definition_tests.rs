@@ -102,7 +102,7 @@ fn not_toml() {
     1 | kind = review_feedback
       |        ^^^^^^^^^^^^^^^ here
       |
-      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+      = help: the built-in `evaluators/review_feedback.toml` documents every key
     "#);
 }
 
@@ -115,7 +115,7 @@ fn an_unknown_key() {
     3 | scedule = "@daily"
       | ^^^^^^^ here
       |
-      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+      = help: the built-in `evaluators/review_feedback.toml` documents every key
     "#);
 }
 
@@ -130,7 +130,7 @@ fn an_unknown_key_of_the_config() {
     5 | max_cycles = 3
       | ^^^^^^^^^^ here
       |
-      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+      = help: the built-in `evaluators/review_feedback.toml` documents every key
     "#);
 }
 
@@ -143,7 +143,7 @@ fn a_value_of_the_wrong_sort() {
     2 | on = "work_rejected"
       |      ^^^^^^^^^^^^^^^ here
       |
-      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+      = help: the built-in `evaluators/review_feedback.toml` documents every key
     "#);
 }
 
@@ -163,7 +163,7 @@ fn an_unknown_event() {
     2 | on = ["work_rejected", "work_refused"]
       |                        ^^^^^^^^^^^^^^ here
       |
-      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+      = help: the built-in `evaluators/review_feedback.toml` documents every key
     "#);
 }
 
@@ -176,7 +176,7 @@ fn an_unknown_need() {
     3 | needs = ["coffee"]
       |          ^^^^^^^^ here
       |
-      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+      = help: the built-in `evaluators/review_feedback.toml` documents every key
     "#);
 }
 
@@ -189,7 +189,7 @@ fn an_unknown_kind() {
     1 | kind = "review"
       |        ^^^^^^^^ here
       |
-      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+      = help: the built-in `evaluators/review_feedback.toml` documents every key
     "#);
 }
 
@@ -200,7 +200,7 @@ fn no_kind() {
      --> FOLDER/mine.toml:1:1
       |
     1 | on = ["work_rejected"]
-      | ^ no `kind` in this file
+      | ^ this file has no `kind`
       |
       = help: allowed: review_feedback, pr_feedback, command
     "#);
@@ -245,7 +245,7 @@ fn a_command_without_a_program() {
     let first = |config: &str| of(config).lines().take(2).collect::<Vec<_>>().join("");
     assert_eq!(
         first("[config]\ncommand = []\n"),
-        "error: `command` names no program --> FOLDER/mine.toml:4:11"
+        "error: `command` has no program --> FOLDER/mine.toml:4:11"
     );
     assert_eq!(
         first("[config]\nrun = [\"./look\"]\n"),
@@ -277,13 +277,13 @@ fn programs_and_folders_may_lie_beside_evaluators() {
 #[test]
 fn never_woken() {
     assert_snapshot!(error_of("# mine\nkind = \"review_feedback\"\n"), @r#"
-    error: nothing ever wakes this evaluator
+    error: this evaluator never runs
      --> FOLDER/mine.toml:2:8
       |
     2 | kind = "review_feedback"
       |        ^^^^^^^^^^^^^^^^^ no `on` and no `schedule`
       |
-      = help: give it `on = ["work_rejected"]`, a `schedule`, or `enabled = false`
+      = help: add `on = ["work_rejected"]`, a `schedule`, or `enabled = false`
     "#);
 }
 
@@ -305,24 +305,24 @@ fn too_many_cycles() {
 #[test]
 fn a_schedule_with_two_readings() {
     assert_snapshot!(error_of("kind = \"review_feedback\"\nschedule = \"0 9 * * 1\"\n"), @r#"
-    error: this `schedule` cannot be used
+    error: invalid `schedule`
      --> FOLDER/mine.toml:2:12
       |
     2 | schedule = "0 9 * * 1"
-      |            ^^^^^^^^^^^ weekday `1` has two readings: cron counts from Sunday = 0, this parser from Sunday = 1
+      |            ^^^^^^^^^^^ weekday `1` is ambiguous: cron counts from Sunday = 0, this parser from Sunday = 1
       |
-      = help: write the weekday's name: Sun, Mon, Tue, Wed, Thu, Fri, Sat
+      = help: use the name of the weekday: Sun, Mon, Tue, Wed, Thu, Fri, Sat
     "#);
 }
 
 #[test]
 fn a_schedule_of_durations() {
     assert_snapshot!(error_of("kind = \"review_feedback\"\nschedule = \"@every 5m\"\n"), @r#"
-    error: this `schedule` cannot be used
+    error: invalid `schedule`
      --> FOLDER/mine.toml:2:12
       |
     2 | schedule = "@every 5m"
-      |            ^^^^^^^^^^^ `@every` is not known
+      |            ^^^^^^^^^^^ `@every` is not supported
       |
       = help: `*/5 * * * *` is every five minutes, `0 */2 * * *` every two hours
     "#);
@@ -337,17 +337,17 @@ fn an_unknown_timezone() {
     3 | timezone = "CET"
       |            ^^^^^ here
       |
-      = help: `evaluators/review_feedback.toml` among the stock files shows every key
+      = help: the built-in `evaluators/review_feedback.toml` documents every key
     "#);
 }
 
 #[test]
 fn a_file_with_another_name() {
-    assert_snapshot!(load_with(&[("Mine.toml", "")]).unwrap_err(), @"FOLDER/Mine.toml is not an evaluator; its name has to be lower-case letters, digits and _, then `.toml` (programs have to be executable, or in a folder of their own)");
-    assert_snapshot!(load_with(&[("mine.yaml", "")]).unwrap_err(), @"FOLDER/mine.yaml is not an evaluator; its name has to be lower-case letters, digits and _, then `.toml` (programs have to be executable, or in a folder of their own)");
+    assert_snapshot!(load_with(&[("Mine.toml", "")]).unwrap_err(), @"FOLDER/Mine.toml is not an evaluator: the name must be lower-case letters, digits and _, followed by `.toml` (programs must be executable, or in a subdirectory)");
+    assert_snapshot!(load_with(&[("mine.yaml", "")]).unwrap_err(), @"FOLDER/mine.yaml is not an evaluator: the name must be lower-case letters, digits and _, followed by `.toml` (programs must be executable, or in a subdirectory)");
 }
 
 #[test]
 fn a_folder_that_is_not_there() {
-    assert_snapshot!(load(Some(Path::new("/nowhere")), now()).unwrap_err(), @"cannot read the folder of evaluators /nowhere");
+    assert_snapshot!(load(Some(Path::new("/nowhere")), now()).unwrap_err(), @"cannot read the evaluators directory /nowhere");
 }

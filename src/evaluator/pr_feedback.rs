@@ -1,4 +1,4 @@
-//! The stock evaluator of pull requests: feedback from the forge becomes rejections, approvals and moves. Values in,
+//! The built-in evaluator of pull requests: feedback from the forge becomes rejections, approvals and moves. Values in,
 //! proposals out; it reads nothing and changes nothing.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The stock evaluator: the pending rejections of a change become one fix, or one escalation when a limit is reached.
+//! The built-in evaluator: the pending rejections of a change become one fix, or one escalation when a limit is reached.
 //! Values in, a proposal out; it reads nothing and changes nothing.
 
 use crate::change::{Change, FinalVerdict, State};

@@ -23,7 +23,7 @@ pub(crate) struct Schedule {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ScheduleError {
-    #[error("`@every` is not known")]
+    #[error("`@every` is not supported")]
     Every,
     #[error("unknown shorthand `{text}`; allowed: {SHORTHANDS}")]
     Shorthand { text: String },
@@ -31,19 +31,19 @@ pub(crate) enum ScheduleError {
         "{count} fields instead of 5 (minute hour day month weekday), 6 (second first) or 7 (year last)"
     )]
     FieldCount { count: usize },
-    #[error("`{text}` is not a field")]
+    #[error("`{text}` is not a valid field")]
     Field { text: String },
     #[error(
-        "weekday `{text}` has two readings: cron counts from Sunday = 0, this parser from Sunday = 1"
+        "weekday `{text}` is ambiguous: cron counts from Sunday = 0, this parser from Sunday = 1"
     )]
     WeekdayNumber { text: String },
     #[error(
-        "day `{day}` and weekday `{weekday}` together have two readings: cron fires when either fits, this parser when both do"
+        "day `{day}` together with weekday `{weekday}` is ambiguous: cron runs when either matches, this parser when both do"
     )]
     DayAndWeekday { day: String, weekday: String },
-    #[error("it does not fire once in the next five years")]
+    #[error("it never runs in the next five years")]
     Never,
-    #[error("a number or a name is out of place")]
+    #[error("a number or name is out of range")]
     Cron {
         #[source]
         source: cron::error::Error,
@@ -59,15 +59,15 @@ impl ScheduleError {
                 "for example `*/5 * * * *`, `0 9 * * Mon-Fri` or `@daily`"
             }
             Self::Field { .. } => {
-                "a field is `*`, a value, a range `1-5`, a list `1,15`, any of them with a step `*/10`; no spaces in it"
+                "a field is `*`, a value, a range `1-5` or a list `1,15`, each with an optional step `*/10`, without spaces"
             }
             Self::WeekdayNumber { .. } => {
-                "write the weekday's name: Sun, Mon, Tue, Wed, Thu, Fri, Sat"
+                "use the name of the weekday: Sun, Mon, Tue, Wed, Thu, Fri, Sat"
             }
             Self::DayAndWeekday { .. } => "restrict one of them and leave the other `*`",
-            Self::Never => "look at the day, the month and the year",
+            Self::Never => "check the day, the month and the year",
             Self::Cron { .. } => {
-                "seconds and minutes 0-59, hours 0-23, days 1-31, months 1-12 or Jan-Dec, weekdays Sun-Sat, ranges upwards"
+                "seconds and minutes 0-59, hours 0-23, days 1-31, months 1-12 or Jan-Dec, weekdays Sun-Sat, ranges in ascending order"
             }
         }
     }

@@ -215,7 +215,7 @@ fn what_is_refused() {
         ("", ScheduleError::FieldCount { count: 0 }),
         ("* * * *", ScheduleError::FieldCount { count: 4 }),
         ("0 0 0 * * * * *", ScheduleError::FieldCount { count: 8 }),
-        // The crate would read these as other fields than they look like.
+        // The crate would read these differently from how they look.
         ("0 0 9 * * Mon, 2", field("Mon,")),
         ("0 0 9 *1 * *", field("*1")),
         ("0 0 9 ** *", field("**")),
@@ -369,7 +369,7 @@ fn a_time_that_autumn_brings_twice_fires_once() {
         in_berlin("30 2 * * *", "2026-10-24T12:00:00Z", 3),
         ["10-25 00:30", "10-26 01:30", "10-27 01:30"]
     );
-    // Asked in the second of the two hours, after a restart for instance.
+    // Asked in the second of the two hours, for example after a restart.
     assert_eq!(
         in_berlin("30 2 * * *", "2026-10-25T01:10:00Z", 1),
         ["10-26 01:30"]

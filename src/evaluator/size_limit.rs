@@ -118,7 +118,7 @@ mod tests {
             .len()
     }
 
-    /// 65 536 characters are what GitHub takes: of four bytes each, or of the kind that is quoted with six.
+    /// GitHub accepts 65 536 characters: of four bytes each, or of a kind that is escaped with six.
     #[test]
     fn the_largest_review_that_the_forge_takes_fits_into_an_event() {
         for letter in ["a", "🦀", "\u{1}", "\""] {
@@ -135,7 +135,7 @@ mod tests {
                 fitted.findings.len()
             );
             assert_eq!(fitted.findings.len() + fitted.left_out, 300);
-            // The review itself is in it too.
+            // It includes the review itself.
             let taken = fitted.feedback.as_ref().unwrap();
             assert_eq!(taken.len(), 1 + fitted.findings.len());
             assert_eq!(fitted.left_out_feedback.len(), fitted.left_out);

@@ -90,7 +90,7 @@ fn user_files(git: &Git) -> Vec<PathBuf> {
         all.extend(folder.map(|folder| folder.join("git/config")));
         all.extend(home.map(|home| home.join(".gitconfig")));
     }
-    // Read even if git is told not to: it is then asked once too often.
+    // Read even if git is configured not to: git is then asked once too often.
     all.push(named("GIT_CONFIG_SYSTEM").unwrap_or_else(|| PathBuf::from("/etc/gitconfig")));
     all
 }

@@ -11,7 +11,7 @@ use crate::process::ProcessError;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitError {
     /// The directory is gone, or something else (a file, a symlink) is in its place.
-    #[error("no such folder: {}", path.display())]
+    #[error("no such directory: {}", path.display())]
     NotThere { path: PathBuf },
     #[error("{} is not in a git repository", path.display())]
     NotARepository { path: PathBuf },

@@ -93,7 +93,7 @@ impl Git {
     }
 
     /// Like [`Git::unblock`] and [`Git::look_and_uncommitted`], by one process if nothing has to be
-    /// mended.
+    /// fixed.
     pub(crate) async fn unblock_and_look(
         &self,
         place: &Place,

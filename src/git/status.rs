@@ -100,7 +100,7 @@ impl Git {
         Ok(self.shown(Uncommitted { entries }))
     }
 
-    /// Returns the changes that count: neither caches nor paths that are passed over.
+    /// Returns the changes that count: neither caches nor ignored paths.
     pub(crate) fn shown(&self, left: Uncommitted) -> Status {
         let mut status = Status::default();
         for entry in self.shown_entries(left) {

@@ -1,4 +1,4 @@
-//! One call of `gh api`: what every call carries.
+//! One call of `gh api`: the settings and arguments common to all calls.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -16,7 +16,7 @@ use crate::process::{self, ProcessError, Short, ShortOutput};
 /// Maximum bytes of one page: a hundred comments of the maximum length (65,536 characters) with their hunks fit.
 pub(super) const CAP: usize = 32 * 1024 * 1024;
 
-/// A program file that is there and is no program.
+/// `ENOEXEC`: the file exists and is not a program.
 const ENOEXEC: i32 = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,8 @@ impl Call {
         }
     }
 
-    /// A body goes through stdin only: arguments are seen by everybody on the machine, and `-f x=@file` reads files.
+    /// The body is passed on stdin only: arguments are visible to everybody on the machine, and `-f x=@file` reads
+    /// files.
     pub(super) fn write(
         method: Method,
         path: String,
@@ -61,7 +62,7 @@ impl Call {
         })
     }
 
-    /// "Not modified" costs nothing of the rate limit.
+    /// "Not modified" does not count against the rate limit.
     pub(super) fn unless(mut self, etag: Option<&str>) -> Self {
         self.etag = etag.filter(|etag| is_etag(etag)).map(str::to_owned);
         self

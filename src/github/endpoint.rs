@@ -1,4 +1,4 @@
-//! Validated parts of API paths: no outside text becomes an option, another path or a placeholder
+//! Validated parts of API paths: no untrusted text becomes an option, another path or a placeholder
 //! of gh.
 
 use super::GithubError;

@@ -10,9 +10,10 @@ use super::fetch::{Fetch, KeptPage};
 use super::response::Reply;
 use super::{Github, GithubError};
 
-/// The most that GitHub gives at once.
+/// Maximum page size of GitHub.
 const FULL: usize = 100;
-/// Ten thousand entries. A longer list, or one whose last page names another, is an error.
+/// Maximum number of pages: ten thousand entries. A longer list, or one whose last page names
+/// another, is an error.
 const MOST_PAGES: usize = 100;
 
 /// ETags of pages, by path.
@@ -28,7 +29,8 @@ pub(crate) struct Mark {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pages<T> {
-    /// Entries of new and changed pages. While a list moves, one entry may be on two of them.
+    /// Entries of new and changed pages. If the list changes meanwhile, one entry may be on two of
+    /// them.
     pub(crate) items: Vec<T>,
     /// All pages of this list, as of now.
     pub(crate) marks: Marks,
@@ -55,7 +57,7 @@ impl<T> Pages<T> {
 }
 
 impl Github {
-    /// A whole list or an error. `path` has its own query, if any; the page is added to it.
+    /// Reads a whole list, or fails. `path` may have a query; the page is added to it.
     pub(super) async fn list<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -64,7 +66,8 @@ impl Github {
         self.list_in(&mut self.single_fetch(), path, known).await
     }
 
-    /// The same, as a part of a fetch: pages that it kept are not asked for, and those that are read are kept.
+    /// Like [`Github::list`], as part of a fetch: pages that the fetch kept are not requested, and those that are read
+    /// are kept.
     pub(super) async fn list_in<T: DeserializeOwned>(
         &self,
         fetch: &mut Fetch,
@@ -86,7 +89,7 @@ impl Github {
                 None => {
                     let call = Call::get(path.clone()).unless(mark.map(|mark| mark.etag.as_str()));
                     let reply = self.ask(&call, deadline).await?;
-                    // A page that did not change need not name the next one again.
+                    // A page that did not change may not name the next one again.
                     to_keep(&path, reply, known.get(&at(page + 1)))?
                 }
             };
@@ -103,7 +106,7 @@ impl Github {
                 }
             };
             let leads_on = kept.leads_on;
-            // Only what could be read.
+            // Only pages that could be read.
             fetch.keep(&path, kept);
             let is_full = mark.as_ref().is_some_and(|mark| mark.count >= FULL);
             if let Some(mark) = mark.filter(|mark| !mark.etag.is_empty()) {

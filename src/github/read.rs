@@ -23,17 +23,17 @@ pub(crate) enum Answer<T> {
     Unchanged,
 }
 
-/// The account that gh is logged in with.
+/// Account that gh is logged in with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) author: Author,
-    /// Scopes of a classic token. None: GitHub does not report them for other tokens.
+    /// Scopes of a classic token; `None` for other tokens, whose scopes GitHub does not report.
     pub(crate) scopes: Option<Vec<String>>,
     /// GitHub's own time.
     pub(crate) at: Option<Time>,
 }
 
-/// The account that was logged in at a given time. None: GitHub did not report it, as for the token of an app.
+/// Account that was logged in at a given time; `None` if GitHub did not report it, as for the token of an app.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownAccount {
     id: Option<i64>,
@@ -44,7 +44,7 @@ pub(super) struct KnownAccount {
 const ACCOUNT_HOLDS: Duration = Duration::from_secs(15 * 60);
 
 impl Github {
-    /// True if gh is logged in with this account; false if that is unknown. The answer of GitHub is cached.
+    /// True if gh is logged in with this account; false if that is unknown. GitHub's answer is cached.
     pub(crate) async fn is_logged_in_as(&self, id: i64) -> Result<bool, GithubError> {
         let known = *self.shared.account.borrow();
         if let Some(known) = known.filter(|known| known.asked_at.elapsed() < ACCOUNT_HOLDS) {
@@ -54,7 +54,7 @@ impl Github {
         let me = match self.me().await {
             Ok(account) => Some(account.author.id),
             Err(GithubError::Refused { .. } | GithubError::NotFound { .. }) => None,
-            // Not kept: it may be a login that is missing only now.
+            // Not cached: the login may be missing only now.
             Err(GithubError::LoggedOut | GithubError::Auth { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
@@ -64,7 +64,7 @@ impl Github {
         Ok(me == Some(id))
     }
 
-    /// The account that gh is logged in with, and further facts from the response.
+    /// Returns the account that gh is logged in with, and further facts from the response.
     pub(crate) async fn me(&self) -> Result<Account, GithubError> {
         let path = "user";
         let call = Call::get(path.to_owned());
@@ -109,7 +109,7 @@ impl Github {
             .filter_map(|json| Some(json.into())))
     }
 
-    /// Without a draft of our own.
+    /// Omits a draft of our own.
     pub(crate) async fn reviews(
         &self,
         repo: &str,
@@ -134,7 +134,7 @@ impl Github {
             .filter_map(|Review(comment)| comment))
     }
 
-    /// Those that stand at lines of the diff.
+    /// Returns the comments at lines of the diff.
     pub(crate) async fn review_comments(
         &self,
         repo: &str,
@@ -159,7 +159,7 @@ impl Github {
             .filter_map(|json| Some(json.into())))
     }
 
-    /// Those under the pull request.
+    /// Returns the comments on the pull request itself.
     pub(crate) async fn issue_comments(
         &self,
         repo: &str,
@@ -184,7 +184,7 @@ impl Github {
             .filter_map(|json| Some(json.into())))
     }
 
-    /// An issue, within the time of a fetch.
+    /// Returns an issue, as part of a fetch.
     pub(crate) async fn issue(
         &self,
         fetch: &Fetch,
@@ -217,7 +217,7 @@ impl Github {
         }
     }
 
-    /// The date of a commit; none where GitHub has no such commit.
+    /// Returns the date of a commit; `None` if GitHub has no such commit.
     pub(crate) async fn commit_date(
         &self,
         repo: &str,
@@ -236,7 +236,7 @@ impl Github {
         read_body(&path, &reply.new_answer(&path)?.1)
     }
 
-    /// Reads a path unless it still has the ETag, within the time of a fetch.
+    /// Reads a path unless it still has the ETag, as part of a fetch.
     async fn read_unless<J: DeserializeOwned + Into<T>, T>(
         &self,
         fetch: &Fetch,

@@ -1,4 +1,4 @@
-//! Intake: reads the forge and stores its comments as rows. It decides only about trust: an author's right to make work
+//! Intake: reads the forge and stores its comments as rows. It decides only about trust: an author's right to cause work
 //! is decided when a comment is read, and evaluators propose the consequences. They meet only on the blackboard.
 //!
 //! A read is stored completely or not at all: if a page cannot be read, the marks stay as they were, so that everything
@@ -50,7 +50,7 @@ const READ_EVERY: Duration = Duration::from_secs(60);
 /// The settings of a project by its name.
 pub(crate) type RulesOf = Box<dyn Fn(&ProjectId) -> ProjectSettings + Send + Sync>;
 
-/// remand's own repository of a project, through which its remote is reached.
+/// Function that returns remand's own repository of a project, through which its remote is reached.
 pub(crate) type RepositoryOf = Box<dyn Fn(&bb::Project) -> Remote + Send + Sync>;
 
 /// The loop that reads the forge.
@@ -72,7 +72,7 @@ pub(crate) struct Settings {
     pub(crate) reserve: i64,
     /// Time for which the answer to "may this account write?" is cached.
     pub(crate) permission_holds: Duration,
-    /// Bots that may make work, by the numbers of their accounts.
+    /// Bots that may cause work, by the numbers of their accounts.
     pub(crate) bots: Vec<i64>,
     /// Schedule of reads; none: every minute.
     pub(crate) every: Option<Schedule>,
@@ -131,7 +131,7 @@ impl Settings {
 }
 
 impl Intake {
-    /// Runs until `stop`. A request that is running then is dropped: nothing of it was stored.
+    /// Runs until `stop`. A request in progress is then dropped, and nothing of it is stored.
     pub(crate) async fn run(self: Arc<Self>, wake: Arc<Notify>, stop: CancellationToken) {
         let mut again = None;
         loop {

@@ -1,5 +1,5 @@
 //! The purpose of a pull request: its description, and the issue that it closes. Agents get both if the authors may
-//! make work. A linked issue that cannot be read never prevents the pull request from being read.
+//! cause work. A linked issue that cannot be read never prevents the pull request from being read.
 
 use super::trust::{Known, by_account, by_permission};
 use super::{Intake, IntakeError};

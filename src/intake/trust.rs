@@ -1,5 +1,5 @@
-//! Trust: the accounts that may make work. Decided once, when a comment is read, from facts of the forge itself: never
-//! from a name, from the text, or from GitHub's author association. Pure; unknown accounts may not make work.
+//! Trust: the accounts that may cause work. Decided once, when a comment is read, from facts of the forge itself: never
+//! from a name, from the text, or from GitHub's author association. Pure; unknown accounts may not cause work.
 
 use std::collections::BTreeSet;
 

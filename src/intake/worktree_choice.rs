@@ -109,11 +109,12 @@ impl Wanted<'_> {
                 .map(|root| root.display().to_string())
                 .collect();
             let what = format!(
-                "{shown} is not in an allowed folder for worktrees: {}",
+                "{shown} is not in an allowed directory for worktrees: {}",
                 roots.join(", ")
             );
-            let hint = "add its folder to `worktree_roots` in the settings, or move the worktree"
-                .to_owned();
+            let hint =
+                "add its directory to `worktree_roots` in the configuration, or move the worktree"
+                    .to_owned();
             return Err(refused(what, hint));
         }
         Ok(WorktreeChoice {

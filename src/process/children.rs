@@ -61,7 +61,7 @@ impl Drop for Known {
 /// that executed remand are left alone.
 pub(crate) fn adopt_orphans() -> Result<(), ProcessError> {
     if table::ORPHANS_COME_TO_US {
-        table::become_reaper().map_err(ProcessError::system("become the reaper"))?;
+        table::become_reaper().map_err(ProcessError::system("adopt orphaned processes"))?;
         known().extend(children()?.iter().map(Entry::key));
         ADOPTS.store(true, Ordering::Relaxed);
     }

@@ -7,7 +7,10 @@ use std::process::Command;
 
 /// Creates a command with an empty environment that gets stdin, stdout and stderr but no other
 /// descriptor that the caller of remand left open.
-#[expect(clippy::disallowed_methods, reason = "the one place")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that starts processes"
+)]
 pub(super) fn command(program: &Path) -> Command {
     close_fds::set_fds_cloexec_threadsafe(3, &[]);
     let mut command = Command::new(program);

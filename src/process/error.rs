@@ -29,7 +29,7 @@ pub(crate) enum ProcessError {
     },
     #[error("`{program}` timed out after {limit:?}")]
     TimedOut { program: String, limit: Duration },
-    #[error("the folder {} already belongs to a run", dir.display())]
+    #[error("the directory {} already belongs to a run", dir.display())]
     FolderUsed { dir: PathBuf },
     #[error("cannot pass run {run_id} to its shim")]
     HandOver {
@@ -45,7 +45,7 @@ pub(crate) enum ProcessError {
         #[source]
         source: serde_json::Error,
     },
-    #[error("`{text}` is not a process like boot:pid:start")]
+    #[error("`{text}` is not a process id of the form boot:pid:start")]
     BadProcessId { text: String },
     #[error("the lock {} is still held after {limit:?}", path.display())]
     LockHeld { path: PathBuf, limit: Duration },

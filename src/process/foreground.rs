@@ -7,11 +7,11 @@ use std::process::Stdio;
 
 use super::command;
 
-/// Runs a shell command line with `args` behind it and waits for its end. It gets our terminal and the environment
-/// `env`, as the shell that started us would give it.
+/// Runs a shell command line with `args` appended and waits for its end. It gets remand's terminal and the environment
+/// `env`, as from the shell that started remand.
 ///
-/// Returns its exit status; none if a signal ended it. With `stdin` it reads that text; a program that stops reading
-/// before the end is no error.
+/// Returns its exit status; `None` if a signal ended it. With `stdin`, it reads that text; a program that stops reading
+/// before the end is not an error.
 pub(crate) fn foreground(
     line: &str,
     args: &[OsString],

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 /// Writes a shell script through a child: a file that this process has open for writing, or that
 /// another test's child inherited for a moment, cannot be executed ("text file busy").
-#[expect(clippy::disallowed_methods, reason = "the one place")]
+#[expect(clippy::disallowed_methods, reason = "writes the scripts of tests")]
 pub(crate) fn write_script(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut writer = Command::new("/bin/sh");

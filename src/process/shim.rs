@@ -44,7 +44,7 @@ pub(crate) fn shim_main() -> ExitCode {
 fn attend() -> Result<(), ProcessError> {
     super::close_memory()?;
     rustix::process::setsid().map_err(ProcessError::system("open a session"))?;
-    super::table::become_reaper().map_err(ProcessError::system("become the reaper"))?;
+    super::table::become_reaper().map_err(ProcessError::system("adopt orphaned processes"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -100,7 +100,7 @@ fn spawn(job: &Job) -> Result<Child, String> {
         return Err("no program was given".to_owned());
     };
     if !job.cwd.is_dir() {
-        return Err(format!("no such folder: {}", job.cwd.display()));
+        return Err(format!("no such directory: {}", job.cwd.display()));
     }
     let stdin = File::open(&job.stdin)
         .map_err(|error| format!("cannot open {}: {error}", job.stdin.display()))?;

@@ -1,8 +1,8 @@
-//! Keeps outside text inside its fence.
+//! Keeps untrusted text inside its fence.
 //!
-//! A value from outside carries marks that no sanitized text can contain, and the `fence` filter
-//! removes them. A mark that remains after rendering means that outside text is among our own
-//! words.
+//! An untrusted value carries marks that no sanitized text can contain, and the `fence` filter
+//! removes them. A mark that remains after rendering means that untrusted text is outside of all
+//! fences.
 
 use minijinja::{Error, ErrorKind, State};
 
@@ -11,12 +11,12 @@ use super::sanitize::Cleaned;
 const OPEN: char = '\u{2}';
 const CLOSE: char = '\u{3}';
 
-/// Marks a sanitized text as outside text.
+/// Marks a sanitized text as untrusted.
 pub(super) fn mark(cleaned: &Cleaned) -> String {
     format!("{OPEN}{}{CLOSE}", cleaned.text)
 }
 
-/// Returns the first outside text that is not inside a fence.
+/// Returns the first untrusted text that is not inside a fence.
 pub(super) fn unfenced(rendered: &str) -> Option<String> {
     let (_, after) = rendered.split_once([OPEN, CLOSE])?;
     Some(
@@ -45,11 +45,11 @@ pub(super) fn fence(state: &State, content: &str, label: &str) -> Result<String,
             "a fence needs the variable `nonce`",
         ));
     }
-    // The marks are control characters, so this also keeps outside text out of the label.
+    // The marks are control characters, so this also keeps untrusted text out of the label.
     if label.contains(char::is_control) {
         return Err(Error::new(
             ErrorKind::InvalidOperation,
-            "the label of a fence is a word of the template's own",
+            "the label of a fence must be a literal in the template",
         ));
     }
     let inside = without(content.replace([OPEN, CLOSE], ""), &nonce);

@@ -1,5 +1,6 @@
-//! Prompts for agents: templates, the values they may use, and the fences around all outside text.
-//! Template files are read when loaded. Outside text must never become part of a template's source.
+//! Prompts for agents: templates, the values they may use, and the fences around all untrusted
+//! text. Template files are read when loaded. Untrusted text must never become part of a template's
+//! source.
 
 mod context;
 mod fence;
@@ -51,7 +52,7 @@ pub(crate) enum Origin {
     File(PathBuf),
 }
 
-/// Prompt for an agent, and the number of bytes of outside text that were omitted.
+/// Prompt for an agent, and the number of bytes of untrusted text that were omitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prompt {
     pub(crate) text: String,
@@ -68,7 +69,7 @@ pub(crate) struct Prompt {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PromptError {
-    #[error("cannot read the folder of prompts {}", path.display())]
+    #[error("cannot read the prompts directory {}", path.display())]
     Folder {
         path: PathBuf,
         #[source]
@@ -80,7 +81,7 @@ pub(crate) enum PromptError {
         #[source]
         source: io::Error,
     },
-    #[error("{} is not a prompt; the names are review.md, fix.md and again.md", path.display())]
+    #[error("{} is not a prompt; allowed names: review.md, fix.md and again.md", path.display())]
     UnknownFile { path: PathBuf },
     /// A template that cannot be used. `report` shows the location.
     #[error("{report}")]
@@ -90,18 +91,18 @@ pub(crate) enum PromptError {
         fault: Fault,
         report: String,
     },
-    #[error("the prompt `{name}` cannot be written")]
+    #[error("cannot render the prompt `{name}`")]
     Render {
         name: Name,
         #[source]
         source: minijinja::Error,
     },
-    #[error("the prompt `{name}` puts outside text outside of a fence: {start:?}…")]
+    #[error("the prompt `{name}` has untrusted text outside a fence: {start:?}…")]
     Unfenced { name: Name, start: String },
 }
 
 impl Prompts {
-    /// Loads the stock prompts, replaced by those in `folder`.
+    /// Loads the built-in prompts, replaced by those in `folder`.
     pub(crate) fn load(folder: Option<&Path>) -> Result<Self, PromptError> {
         let mut prompts = Self {
             review: Template::stock(Name::Review)?,
@@ -185,7 +186,7 @@ struct Template {
     name: Name,
     origin: Origin,
     source: String,
-    /// Holds this template and the stock `answer.md`, so that `include` finds nothing else.
+    /// Holds this template and the built-in `answer.md`, so that `include` finds nothing else.
     environment: Environment<'static>,
 }
 

@@ -1,4 +1,4 @@
-//! Sanitizes outside text for an agent: characters that a person cannot see are removed, and text
+//! Sanitizes untrusted text for an agent: characters that a person cannot see are removed, and text
 //! that is too long is cut. It never interprets the text.
 
 /// Sanitized text, and what it lost, in bytes of UTF-8.

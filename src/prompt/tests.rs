@@ -29,7 +29,7 @@ const ENVIRONMENT: AgentEnvironment = AgentEnvironment {
     sandboxed: true,
 };
 
-/// A change with `text` wherever outside text can stand.
+/// Returns a change with `text` wherever untrusted text can be.
 fn review_of(text: &str) -> ReviewContext {
     ReviewContext {
         title: text.into(),

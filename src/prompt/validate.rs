@@ -1,5 +1,5 @@
-//! Validates a template before it is used: its syntax, the names it uses, and that it keeps outside
-//! text in fences. Errors are shown at their location in the file.
+//! Validates a template before it is used: its syntax, the names it uses, and that it keeps
+//! untrusted text in fences. Errors are shown at their location in the file.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::diagnostic::{Colour, Problem, Snippet};
 /// The form of a review's result, which `review` and `again` include.
 const ANSWER: &str = include_str!("../../prompts/answer.md");
 
-/// Ends a template that would never stop; the stock ones use less than a hundredth.
+/// Ends a template that would never stop; the built-in ones use less than a hundredth.
 const FUEL: u64 = 500_000;
 
 /// Kinds of errors in a template.
@@ -103,8 +103,8 @@ impl TemplateSource<'_> {
                 return Err(self.fault(
                     Fault::Unfenced,
                     self.place_of(&path),
-                    &format!("`{path}` is outside text and stands outside of a fence"),
-                    "an agent would read this as our own words",
+                    &format!("`{path}` is untrusted text and is not inside a fence"),
+                    "an agent would take this for instructions from remand",
                 ));
             }
         }
@@ -113,8 +113,8 @@ impl TemplateSource<'_> {
 
     fn failure(&self, fault: Fault, error: &Error) -> PromptError {
         let title = match (error.kind(), error.detail()) {
-            (ErrorKind::UndefinedError, None) => "a field that does not exist".to_string(),
-            (ErrorKind::OutOfFuel, _) => "the template does not come to an end".to_string(),
+            (ErrorKind::UndefinedError, None) => "unknown field".to_string(),
+            (ErrorKind::OutOfFuel, _) => "the template does not terminate".to_string(),
             (kind, None) => kind.to_string(),
             (kind, Some(detail)) => format!("{kind}: {detail}"),
         };
@@ -132,8 +132,7 @@ impl TemplateSource<'_> {
             + 1;
         let help = match fault {
             Fault::Syntax => {
-                "the language of templates: https://docs.rs/minijinja/3/minijinja/syntax/"
-                    .to_string()
+                "template syntax: https://docs.rs/minijinja/3/minijinja/syntax/".to_string()
             }
             Fault::UnknownVariable | Fault::Fails => {
                 format!("allowed in `{}`: {}", self.name, self.name.allowed())

@@ -24,7 +24,7 @@ enum Shape {
     Number,
     NumberOrNone,
     Flag,
-    /// Outside text.
+    /// Untrusted text.
     Line,
     Lines,
     Record,
@@ -59,13 +59,18 @@ const fn var(
 
 const TITLE: Variable = var("title", Shape::Line, &[], "title of the change");
 const BRANCH: Variable = var("branch", Shape::Line, &[], "branch of the change");
-const BASE: Variable = var("base", Shape::Line, &[], "branch that the change goes into");
+const BASE: Variable = var(
+    "base",
+    Shape::Line,
+    &[],
+    "branch that the change will be merged into",
+);
 const BASE_SHA: Variable = var("base_sha", Shape::Word, &[], "merge base, a commit");
 const HEAD_SHA: Variable = var(
     "head_sha",
     Shape::Word,
     &[],
-    "the commit at the tip of the branch",
+    "commit at the tip of the branch",
 );
 const PLAN: Variable = var(
     "plan",
@@ -77,7 +82,7 @@ const DESCRIPTION: Variable = var(
     "description",
     Shape::RecordOrNone,
     TEXT,
-    "what the author of the pull request wrote, or none",
+    "description by the author of the pull request, or none",
 );
 const ISSUE: Variable = var(
     "issue",
@@ -89,7 +94,7 @@ const MAX_CYCLES: Variable = var(
     "max_cycles",
     Shape::Number,
     &[],
-    "fixes before a person is asked",
+    "maximum number of fixes before a person is asked",
 );
 const TIME_LIMIT_MIN: Variable = var(
     "time_limit_min",
@@ -103,18 +108,23 @@ const SANDBOXED: Variable = var(
     &[],
     "true if the agent runs in a sandbox",
 );
-const NONCE: Variable = var("nonce", Shape::Word, &[], "the random word of the fences");
+const NONCE: Variable = var(
+    "nonce",
+    Shape::Word,
+    &[],
+    "random word that marks the fences",
+);
 const OPEN_FINDINGS: Variable = var(
     "open_findings",
     Shape::Records,
     FINDING,
-    "findings that earlier reviews left, worst first",
+    "open findings of earlier reviews, most severe first",
 );
 const OPEN_FINDINGS_LEFT_OUT: Variable = var(
     "open_findings_left_out",
     Shape::Number,
     &[],
-    "open findings that had no room",
+    "number of open findings that did not fit",
 );
 
 const TEXT: &[&str] = &["text", "left_out", "stripped"];
@@ -146,17 +156,17 @@ const REVIEW: &[Variable] = &[
         "files_left_out",
         Shape::Number,
         &[],
-        "paths that had no room",
+        "number of paths that did not fit",
     ),
     var(
         "diff",
         Shape::Record,
         TEXT,
-        "the diff of merge base and HEAD",
+        "diff between merge base and HEAD",
     ),
     OPEN_FINDINGS,
     OPEN_FINDINGS_LEFT_OUT,
-    var("cycle", Shape::Number, &[], "fixes made so far"),
+    var("cycle", Shape::Number, &[], "number of fixes made so far"),
     MAX_CYCLES,
     TIME_LIMIT_MIN,
     SANDBOXED,
@@ -188,13 +198,13 @@ const FIX: &[Variable] = &[
         "detached",
         Shape::Flag,
         &[],
-        "whether HEAD of the worktree is on no branch",
+        "whether HEAD of the worktree is detached",
     ),
     var(
         "feedback",
         Shape::Records,
         &["from", "body", "left_out", "earlier"],
-        "what each reviewer wrote",
+        "text of each reviewer",
     ),
     var(
         "findings",
@@ -214,13 +224,13 @@ const FIX: &[Variable] = &[
             "earlier",
             "from",
         ],
-        "every finding of the feedback, worst first",
+        "all findings of the feedback, most severe first",
     ),
     var(
         "findings_left_out",
         Shape::Number,
         &[],
-        "findings that are not in this run's prompt",
+        "number of findings that are not in this prompt",
     ),
     var(
         "guidance",
@@ -238,31 +248,31 @@ const FIX: &[Variable] = &[
         "later",
         Shape::Number,
         &[],
-        "comments and findings that have no room in this run",
+        "number of comments and findings that did not fit into this run",
     ),
     var(
         "closed",
         Shape::Lines,
         &[],
-        "findings that are settled, one line each",
+        "closed findings, one line each",
     ),
     var(
         "closed_left_out",
         Shape::Number,
         &[],
-        "settled findings that are not listed",
+        "number of closed findings that are not listed",
     ),
     var(
         "last_run",
         Shape::RecordOrNone,
         TEXT,
-        "the end of the last run's output, or none",
+        "end of the output of the last run, or none",
     ),
     var(
         "gate_output",
         Shape::RecordOrNone,
         TEXT,
-        "output of the gate that was red, or none",
+        "output of the failed gate, or none",
     ),
     var("cycle", Shape::Number, &[], "number of this fix, from 1"),
     MAX_CYCLES,
@@ -278,13 +288,13 @@ const AGAIN: &[Variable] = &[
         "missing",
         Shape::Lines,
         &[],
-        "what could not be read, one line each",
+        "parts that could not be parsed, one line each",
     ),
     var(
         "answer",
         Shape::RecordOrNone,
         TEXT,
-        "the end of the unclear answer, or none",
+        "end of the unclear answer, or none",
     ),
     OPEN_FINDINGS,
     OPEN_FINDINGS_LEFT_OUT,
@@ -323,8 +333,8 @@ impl Name {
             .join(", ")
     }
 
-    /// Returns sample values for three trials of a template: see [`Trial`]. The value of an outside
-    /// text is its own name, so that an error can be shown at its location.
+    /// Returns sample values for three trials of a template: see [`Trial`]. The value of an
+    /// untrusted text is its own name, so that an error can be shown at its location.
     pub(super) fn trials(self) -> impl Iterator<Item = Value> {
         let trials = [Trial::Complete, Trial::Empty, Trial::LeftOut].into_iter();
         trials.map(move |trial| {

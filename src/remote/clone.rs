@@ -75,7 +75,10 @@ impl Remote {
     /// Creates or fixes the bare clone: afterwards its configuration is remand's, and locks left by
     /// a killed git are gone. Called before each use; if nothing changed, it costs a few file
     /// system reads.
-    #[expect(clippy::unused_async, reason = "a db like the others, which wait")]
+    #[expect(
+        clippy::unused_async,
+        reason = "same form as the other operations, which are async"
+    )]
     pub(crate) async fn ready(&self) -> Result<(), RemoteError> {
         let dir = self.path();
         if self.check().is_err() {

@@ -88,7 +88,7 @@ impl Remote {
     }
 
     /// Checks the end of a call: a git that was killed by a signal has no result.
-    #[expect(clippy::unused_self, reason = "a step of a call like the others")]
+    #[expect(clippy::unused_self, reason = "same form as the other steps of a call")]
     fn not_killed(&self, name: &'static str, ended: &Ended) -> Result<(), RemoteError> {
         if ended.is_killed {
             Err(RemoteError::Killed { args: name })

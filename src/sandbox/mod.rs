@@ -138,8 +138,12 @@ impl Sandbox {
             return Ok(());
         }
         let message = String::from_utf8_lossy(&output.stderr);
-        let message =
-            crate::sanitize::line(message.lines().next().unwrap_or("it failed without a word"));
+        let message = crate::sanitize::line(
+            message
+                .lines()
+                .next()
+                .unwrap_or("it failed without a message"),
+        );
         Err(format!("bubblewrap does not work here: {message}"))
     }
 
@@ -164,9 +168,13 @@ impl Sandbox {
 
     fn log_open(&self, why: &str) {
         if self.settings.kind == SandboxKind::Off {
-            tracing::info!("no sandbox, agents can read what their user can: {why}");
+            tracing::info!(
+                "no sandbox, so agents can read everything that your user can read: {why}"
+            );
         } else {
-            tracing::warn!("no sandbox, agents can read what their user can: {why}");
+            tracing::warn!(
+                "no sandbox, so agents can read everything that your user can read: {why}"
+            );
         }
     }
 }

@@ -80,7 +80,7 @@ const CLAIMED_AGAIN: &[(State, Trigger)] = &[
 #[test]
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "what is not named is refused, which is the point"
+    reason = "every other combination must be refused"
 )]
 fn every_state_with_every_trigger() {
     use State as S;

@@ -40,7 +40,7 @@ fn a_project_must_be_a_repository_with_a_name_and_a_branch() {
     fs::create_dir_all(&folder).unwrap();
     world
         .remand(&["project", "add", "nowhere"])
-        .fails(4, "no such folder");
+        .fails(4, "no such directory");
     world
         .remand(&["project", "add", folder.to_str().unwrap()])
         .fails(1, "is not in a git repository");
@@ -262,7 +262,7 @@ fn what_can_not_be_reviewed_is_refused_and_nothing_is_written() {
         world.remand_in(folder, &all)
     };
     review(world.root(), &[]).fails(1, "is not in a git repository");
-    review(world.root(), &["--worktree", "nowhere"]).fails(4, "no such folder");
+    review(world.root(), &["--worktree", "nowhere"]).fails(4, "no such directory");
     review(repo, &[]).fails(1, "is on main, the branch that work is merged into");
     review(repo, &["--branch", "nobody"]).fails(4, "no worktree of");
     review(worktree, &["--base", "nothing"]).fails(4, "the base branch nothing does not exist");

@@ -188,7 +188,7 @@ fn a_wrong_setting_shows_its_line_and_ends_with_3() {
     }
     world
         .remand(&["--config", "nowhere.toml", "list"])
-        .fails(3, "there is no config file");
+        .fails(3, "nowhere.toml not found");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn prompts_are_listed_shown_and_checked() {
             .remand(&["prompts", "show", "fix", "--variables"])
             .ok()
             .stdout
-            .contains("every finding of the feedback")
+            .contains("all findings of the feedback")
     );
     assert_eq!(world.json(&["prompts", "check"])["ok"], true);
     world

@@ -410,7 +410,7 @@ fn what_it_does_not_know_is_an_error_and_is_kept() {
         assert!(
             refused
                 .stderr
-                .starts_with("remand __gh: the stand-in for GitHub does not know"),
+                .starts_with("remand __gh: the fake GitHub does not support"),
             "{}",
             refused.stderr
         );

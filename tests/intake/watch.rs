@@ -183,7 +183,7 @@ fn a_worktree_that_is_not_fit_is_refused() {
         &stage.repo,
         &["worktree", "add", "-q", far.to_str().unwrap(), "feature"],
     );
-    watch(&[]).fails(1, "is not in an allowed folder for worktrees");
+    watch(&[]).fails(1, "is not in an allowed directory for worktrees");
     assert_eq!(stage.count("changes"), 0);
 }
 

@@ -185,7 +185,7 @@ fn what_drops_a_safeguard_needs_a_reload() {
     let check = world.remand(&["config", "check"]).ok();
     assert!(
         check.stderr.contains("not in force")
-            && check.stderr.contains("the gate `true` is dropped"),
+            && check.stderr.contains("the gate `true` was removed"),
         "{check:?}"
     );
     assert_eq!(world.json(&["config", "check"])["in_force"], false);
@@ -210,7 +210,7 @@ fn what_drops_a_safeguard_needs_a_reload() {
     for part in [
         "applied",
         "gates: [[\"true\"]] → []",
-        "note: the gate `true` is dropped",
+        "note: the gate `true` was removed",
     ] {
         assert!(applied.contains(part), "{part}: {applied}");
     }

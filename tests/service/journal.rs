@@ -121,9 +121,9 @@ fn the_status_line_follows_the_work() {
     let supervisor = Supervisor::of(&play);
     let daemon = play.daemon_from(supervisor.command(&play, Duration::from_secs(600)));
     play.until("the fixer begins", || !play.noted("began").is_empty());
-    supervisor.wait_for(&play, "STATUS=at work on 1 item\n");
+    supervisor.wait_for(&play, "STATUS=1 item running\n");
     play.let_go("go");
-    supervisor.wait_for(&play, "STATUS=nothing to do now\n");
+    supervisor.wait_for(&play, "STATUS=idle\n");
     assert!(daemon.stop().success());
 }
 

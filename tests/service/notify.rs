@@ -19,21 +19,12 @@ fn it_says_when_it_is_ready_that_it_lives_and_when_it_stops() {
     let play = Play::without_change(&Script::default());
     let supervisor = Supervisor::of(&play);
     let daemon = play.daemon_from(supervisor.command(&play, WATCHDOG));
-    assert_eq!(
-        supervisor.next(&play),
-        "READY=1\nSTATUS=nothing to do now\n"
-    );
+    assert_eq!(supervisor.next(&play), "READY=1\nSTATUS=idle\n");
     for _ in 0..3 {
-        assert_eq!(
-            supervisor.next(&play),
-            "WATCHDOG=1\nSTATUS=nothing to do now\n"
-        );
+        assert_eq!(supervisor.next(&play), "WATCHDOG=1\nSTATUS=idle\n");
     }
     play.world.remand(&["stop", "calc"]).ok();
-    supervisor.wait_for(
-        &play,
-        "WATCHDOG=1\nSTATUS=nothing to do now; calc is stopped\n",
-    );
+    supervisor.wait_for(&play, "WATCHDOG=1\nSTATUS=idle; calc is stopped\n");
     assert!(daemon.stop().success());
     let told = supervisor.so_far();
     assert!(
@@ -54,7 +45,7 @@ fn no_sign_of_life_while_nothing_can_be_written() {
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     supervisor.so_far();
     play.until("it gives up on a write", || {
-        play.log().contains("no sign of life is given")
+        play.log().contains("not notifying the watchdog")
     });
     // One may have been sent when the lock was taken.
     let told = supervisor.so_far();
@@ -115,7 +106,7 @@ fn a_socket_that_is_not_there_is_no_reason_not_to_work() {
         assert!(play.daemon_from(command).stop().success(), "{socket}");
     }
     assert!(
-        play.log().contains("NOTIFY_SOCKET can't be used"),
+        play.log().contains("cannot use NOTIFY_SOCKET"),
         "{}",
         play.log()
     );

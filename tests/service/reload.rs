@@ -49,13 +49,13 @@ fn new_settings_hold_for_what_begins_next_and_leave_agents_alone() {
     assert!(usec.parse::<u64>().unwrap() > 0, "{told}");
     assert_eq!(
         supervisor.next(&play),
-        "READY=1\nSTATUS=goes by the settings as they are now\n"
+        "READY=1\nSTATUS=configuration reloaded\n"
     );
     assert_eq!(
         play.world.sqlite(
             "SELECT target_type, target_id, summary FROM events WHERE event_type = 'reloaded'"
         ),
-        "blackboard|configuration|goes by the settings as they are now"
+        "blackboard|configuration|configuration reloaded"
     );
     assert_eq!(
         play.count("runs WHERE ended_at IS NULL"),
@@ -86,7 +86,7 @@ fn wrong_settings_are_refused_as_a_whole_and_the_old_ones_hold() {
         supervisor.wait_for(&play, "RELOADING=1\n");
         let told = supervisor.next(&play);
         assert!(
-            told.starts_with("READY=1\nSTATUS=the settings as they are now were refused"),
+            told.starts_with("READY=1\nSTATUS=configuration rejected"),
             "{told}"
         );
         let reason = play.world.sqlite(
@@ -120,7 +120,7 @@ fn wrong_settings_are_refused_as_a_whole_and_the_old_ones_hold() {
     refused(&["review.md", "nobody_knows_this"]);
     // The defaults have no agent, no gate and no forbidden path: nobody moves a file to get them.
     std::fs::rename(folder.join("config.toml"), folder.join("config.away")).unwrap();
-    refused(&["config.toml is gone"]);
+    refused(&["config.toml no longer exists"]);
     assert_eq!(play.count("events WHERE event_type = 'reloaded'"), 0);
     assert_eq!(play.count("events WHERE event_type = 'skipped'"), 4);
 
@@ -214,7 +214,7 @@ fn what_waited_for_an_agent_goes_on_with_the_settings_that_have_one() {
     assert_eq!(
         play.world
             .sqlite("SELECT summary FROM events WHERE event_type = 'resumed' AND change_id = 'c1'"),
-        "resumed: the settings were read again"
+        "resumed: the configuration was reloaded"
     );
     assert_eq!(
         play.world.sqlite(&format!(

@@ -148,7 +148,7 @@ fn a_watchdog_time_out_with_an_agent_at_work_is_shown() {
     other.busy_timeout(Duration::from_secs(30)).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     play.until("the daemon notices", || {
-        play.log().contains("no sign of life")
+        play.log().contains("the daemon is not responding")
     });
     // As systemd does.
     kill_process(Pid::from_child(&daemon.child), Signal::ABORT).unwrap();

@@ -422,10 +422,7 @@ fn a_mistyped_setting_keeps_nobody_from_stopping() {
     let good = std::fs::read_to_string(&file).unwrap();
     let moved = world.root().join("elsewhere.db");
     for (bad, said) in [
-        (
-            format!("shadwo = true\n{good}"),
-            "`shadwo` is not a setting",
-        ),
+        (format!("shadwo = true\n{good}"), "unknown setting `shadwo`"),
         (format!("agent = [\n{good}"), "the configuration is invalid"),
     ] {
         std::fs::write(&file, bad).unwrap();
@@ -455,7 +452,5 @@ fn a_mistyped_setting_keeps_nobody_from_stopping() {
     assert!(stopped.stderr.contains("elsewhere.db"), "{stopped:?}");
     assert_eq!(play.count("stops"), 0);
     std::fs::remove_file(&moved).unwrap();
-    world
-        .remand(&["stop"])
-        .fails(3, "`shadwo` is not a setting");
+    world.remand(&["stop"]).fails(3, "unknown setting `shadwo`");
 }

@@ -355,7 +355,7 @@ fn record_unsupported(store: &Store, what: &str) -> Result<Output, FakeGithubErr
 
 fn unsupported(what: &str) -> Output {
     failure(&format!(
-        "{PROGRAM}: the stand-in for GitHub does not know {what}"
+        "{PROGRAM}: the fake GitHub does not support {what}"
     ))
 }
 

@@ -113,11 +113,9 @@ async fn respond(
         }
         Ok(Delivery::NoToken) => refusal(401, "Requires authentication").into_response(),
         Ok(Delivery::Unsupported(what)) => {
-            refusal(501, format!("the stand-in for GitHub does not know {what}")).into_response()
+            refusal(501, format!("the fake GitHub does not support {what}")).into_response()
         }
-        Err(error) => {
-            refusal(500, format!("the stand-in for GitHub failed: {error}")).into_response()
-        }
+        Err(error) => refusal(500, format!("the fake GitHub failed: {error}")).into_response(),
     };
     stream.write_all(&http_message::complete(&response)).await?;
     let is_last = request

@@ -145,12 +145,12 @@ fn what_is_not_due_is_not_claimed_until_it_is() {
     assert_eq!(
         (again.item.epoch, again.item.attempt),
         (2, 1),
-        "the epoch rises, the attempt was given back"
+        "the epoch is incremented, the attempt was not counted"
     );
     assert_eq!(
         again.change.state,
         State::SelfReviewing,
-        "a claim again is no move"
+        "claiming again is not a transition"
     );
     assert_eq!(story.engine.read(bb::next_moment), None);
 }
@@ -206,7 +206,7 @@ fn a_lease_is_renewed_by_its_holder_only() {
     assert_eq!(
         (item.status, item.epoch),
         (Status::Cancelled, 2),
-        "cancelling raises the epoch"
+        "cancelling increments the epoch"
     );
 }
 

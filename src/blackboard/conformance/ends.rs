@@ -30,7 +30,7 @@ fn an_approved_review_goes_to_a_person() {
     assert_eq!(
         story.beat(),
         [],
-        "our own word was acted on when it was said"
+        "our own approval took effect when it was appended"
     );
     story.check();
 }
@@ -199,7 +199,7 @@ fn a_finished_fix_answers_its_rejections_and_asks_for_a_review() {
     assert_eq!(
         story.rejection_states(&change.change_id),
         [Fixed, Pending],
-        "what came meanwhile waits for the next"
+        "feedback that arrived meanwhile waits for the next fix"
     );
     let open = story.open_items(&change.change_id);
     assert_eq!(open.len(), 1);

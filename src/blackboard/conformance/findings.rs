@@ -118,7 +118,7 @@ fn what_a_person_waived_stays_waived() {
     assert_eq!(
         outcomes,
         [Outcome::Waived, Outcome::Addressed],
-        "also when it is repeated"
+        "even if it is raised again"
     );
 }
 

@@ -103,9 +103,13 @@ fn a_pause_blocks_what_waits_and_what_comes() {
     assert_eq!(
         story.events(id, EventType::Instructed).len(),
         1,
-        "pausing twice says it once"
+        "pausing twice appends one event"
     );
-    assert_eq!(story.statuses(id), [Status::Claimed], "what runs may end");
+    assert_eq!(
+        story.statuses(id),
+        [Status::Claimed],
+        "a running item may finish"
+    );
     let done = super::story::review_done(
         &change.head,
         Verdict::ChangesRequested,
@@ -294,6 +298,6 @@ fn what_a_paused_or_held_change_has_to_post_keeps_nobody_awake() {
     assert_eq!(
         story.engine.read(bb::next_post),
         None,
-        "the hold's end is what is waited for"
+        "the next due time is the end of the hold"
     );
 }

@@ -36,7 +36,7 @@ fn retry_opens_the_failed_fix_again() {
     assert_eq!(
         (again.item.epoch, again.item.attempt),
         (2, 2),
-        "attempts only go up"
+        "attempts never decrease"
     );
     story.check();
 }
@@ -307,7 +307,7 @@ fn more_cycles_go_on_with_the_round() {
     assert_eq!(story.at(id).budget.fix_cycle, 2);
     story.review(Verdict::ChangesRequested, &[finding("a.rs", "no bound")]);
     story.beat();
-    assert_eq!(story.at(id).state, State::Escalated, "one more, not more");
+    assert_eq!(story.at(id).state, State::Escalated, "exactly one more fix");
     story.check();
 }
 

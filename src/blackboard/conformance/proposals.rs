@@ -49,7 +49,7 @@ fn a_fix_that_is_proposed_twice_is_one_item() {
     assert_eq!(
         story.engine.changed_since(&image),
         [] as [String; 0],
-        "the second time nothing is written"
+        "nothing is written the second time"
     );
     story.check();
 }
@@ -148,7 +148,7 @@ fn several_pending_rejections_go_into_one_fix() {
     assert_eq!(
         fixes[0].rejection_id.as_ref(),
         Some(&rejections[2].rejection_id),
-        "the newest gives the key"
+        "the newest determines the key"
     );
     assert_eq!(fixes[0].source, Source::ReviewFix);
     assert_eq!(fixes[0].priority, Priority::P1);

@@ -88,7 +88,7 @@ fn a_change_goes_whole_and_nothing_of_another() {
     assert_eq!(
         story.beat(),
         [],
-        "the cursor holds: nothing is taken in again"
+        "the cursor is kept: nothing is taken in again"
     );
     // Ids are not reused.
     let next = story.change_with(|new| {

@@ -260,7 +260,7 @@ impl Story {
     }
 }
 
-/// Returns the proposal of the stock evaluator, as far as the cases need it.
+/// Returns the proposal of the built-in evaluator, as far as the cases need it.
 pub(in crate::blackboard) fn proposal(conn: &Conn, id: &ChangeId) -> Result<Option<Proposal>> {
     let change = bb::change(conn, id)?;
     let takes_fixes = matches!(

@@ -147,7 +147,7 @@ fn what_is_recorded_of_a_run_is_read_back() {
     let left = story
         .engine
         .read(|conn| bb::coverage_of_item(conn, &run.item_id));
-    assert_eq!(left, [], "what is discarded counts for nothing");
+    assert_eq!(left, [], "discarded runs do not count");
     story.pass(Duration::from_secs(1));
     story.check();
 }

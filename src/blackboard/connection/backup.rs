@@ -36,7 +36,7 @@ pub(crate) struct Progress {
 pub(crate) fn copy(from: &Path, to: &Path, mut tell: impl FnMut(Progress)) -> Result<Copied> {
     let mut source = source(from)?;
     // One read transaction for all steps: without it every commit of the daemon would restart the
-    // copy, and beside a busy daemon it would never end. Writers do not wait for a reader.
+    // copy, and alongside a busy daemon it would never end. Writers do not wait for a reader.
     let snapshot = source.begin(Begin::Read)?;
     crate::blackboard::newest_event(&snapshot)?;
     let mut copy = open::scratch(to)?;
@@ -86,7 +86,7 @@ fn source(from: &Path) -> Result<Connection> {
 }
 
 /// True if the error may mean a read-only disk: SQLite cannot open a file if it may not write the
-/// log beside it.
+/// log next to it.
 fn is_read_only(error: &BoardError) -> bool {
     let BoardError::Unusable { source, .. } = error else {
         return false;

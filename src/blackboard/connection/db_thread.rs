@@ -1,5 +1,5 @@
 //! Access to the blackboard for the loops: one thread owns the writing connection, another one
-//! reads beside it.
+//! reads alongside it.
 //!
 //! Async code sends closures and awaits their results; no transaction is ever open across an await.
 
@@ -275,10 +275,10 @@ fn write_all(mut conn: Connection, mut queue: mpsc::Receiver<Step>, identity: &I
 }
 
 /// Pauses after a transaction. A daemon that takes the lock again as soon as it has released it
-/// would starve every command beside it.
+/// would starve every command alongside it.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a thread of its own, or a command that has nothing else to do; nothing can tell that others had their turn"
+    reason = "on its own thread, or in a command with nothing else to do; there is no event to wait for"
 )]
 pub(crate) fn breathe(pause: Duration) {
     thread::sleep(pause);

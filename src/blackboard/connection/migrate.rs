@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test of the opening itself")]
+    #[expect(clippy::disallowed_methods, reason = "tests how databases are opened")]
     fn fresh() -> (tempfile::TempDir, std::path::PathBuf, Connection) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("b.db");

@@ -46,7 +46,7 @@ pub(crate) fn writer(path: &Path, now: Time) -> Result<Connection> {
     Ok(conn)
 }
 
-/// Opens beside the writer. SQLite refuses writes through this connection.
+/// Opens alongside the writer. SQLite refuses writes through this connection.
 pub(crate) fn reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = connect(path, &absolute(path)?, flags)?;
@@ -115,7 +115,9 @@ fn make_private(path: &Path) -> Result<()> {
             .recursive(true)
             .mode(0o700)
             .create(folder)
-            .map_err(|error| unusable(path, format!("cannot create its folder: {error}"), None))?;
+            .map_err(|error| {
+                unusable(path, format!("cannot create its directory: {error}"), None)
+            })?;
     }
     match std::fs::OpenOptions::new()
         .write(true)
@@ -125,7 +127,7 @@ fn make_private(path: &Path) -> Result<()> {
     {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && !path.is_dir() => Ok(()),
-        Err(_) if path.is_dir() => Err(unusable(path, "is a folder".into(), None)),
+        Err(_) if path.is_dir() => Err(unusable(path, "is a directory".into(), None)),
         Err(error) => Err(unusable(
             path,
             format!("cannot create the file: {error}"),
@@ -135,7 +137,10 @@ fn make_private(path: &Path) -> Result<()> {
 }
 
 /// Opens `name`, which is the full `path` or a URI of it.
-#[expect(clippy::disallowed_methods, reason = "the one place")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that opens databases"
+)]
 pub(crate) fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Connection> {
     let mut sqlite = rusqlite::Connection::open_with_flags(name, flags)
         .map_err(|source| refused(path, source))?;
@@ -208,7 +213,7 @@ pub(crate) fn refused(path: &Path, source: impl Into<sql::Error>) -> BoardError 
     let problem = match source.sqlite_code().map(|error| error.code) {
         Some(ErrorCode::NotADatabase) => "not a SQLite database",
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            "cannot be written: the file or its folder is read-only"
+            "cannot be written: the file or its directory is read-only"
         }
         Some(ErrorCode::CannotOpen) => "cannot be opened",
         Some(ErrorCode::DatabaseCorrupt) => {

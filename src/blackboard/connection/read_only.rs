@@ -103,7 +103,7 @@ fn alone(path: &Path) -> Result<Connection> {
     )
 }
 
-/// Opens a blackboard beside a daemon, or with the log of one that died. The log is read, and left
+/// Opens a blackboard alongside a daemon, or with the log of one that died. The log is read, and left
 /// as it is.
 fn beside_others(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

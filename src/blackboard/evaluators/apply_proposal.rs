@@ -30,7 +30,7 @@ const SUMMARY_CHARS: usize = 300;
 /// Maximum number of files in that event.
 const PATHS: usize = 20;
 
-/// Carries out one proposal for a change; `false` when it had been carried out before.
+/// Applies one proposal to a change. Returns false if it was applied before.
 pub(crate) fn apply_proposal(
     conn: &Connection,
     evaluator: &str,
@@ -62,7 +62,7 @@ pub(crate) fn apply_proposal(
             for feedback_id in rejected.feedback.iter().flatten() {
                 feedback::judge(conn, feedback_id, taken, Some(event_id), now)?;
             }
-            let reason = "its review has more comments than one fix can take";
+            let reason = "its review has more comments than fit into one fix";
             let left_out = (FeedbackOutcome::LeftOut, Some(reason));
             for feedback_id in &rejected.left_out_feedback {
                 feedback::judge(conn, feedback_id, left_out, None, now)?;
@@ -176,7 +176,7 @@ fn create_fix(
         metadata: serde_json::to_value(metadata(conn, change, rejections, fix_cycle)?)?,
         actor: evaluator.to_owned(),
     };
-    // The key decides before anything else is touched: a proposal that comes late must not cancel the next review.
+    // The key is checked before anything else is changed: a late proposal must not cancel the next review.
     let Some(item) = items::insert_item(conn, change, &new, now)? else {
         return Ok(false);
     };
@@ -230,7 +230,7 @@ fn create_fix(
     Ok(true)
 }
 
-/// The metadata of a fix, for people and other programs: prompts are made from the rejections themselves.
+/// Metadata of a fix, for people and other programs. Prompts are built from the rejections themselves.
 fn metadata(
     conn: &Connection,
     change: &Change,
@@ -253,7 +253,7 @@ fn metadata(
     })
 }
 
-/// All feedback as one text: the body, then each finding with its place.
+/// Returns all feedback as one text: the body, then each finding with its location.
 fn comments(pending: &[Rejection]) -> String {
     let mut text = String::new();
     for rejection in pending {
@@ -286,7 +286,7 @@ fn comments(pending: &[Rejection]) -> String {
     text
 }
 
-/// A summary of each rejection that a fix answers: who, what, how much and where.
+/// Summarizes each rejection that a fix addresses: author, text, number of findings and paths.
 fn context(conn: &Connection, item_id: &ItemId) -> Result<Vec<RejectionContext>> {
     let mut context = Vec::new();
     for rejection in crate::blackboard::rejections_in(conn, item_id)? {
@@ -307,7 +307,7 @@ fn context(conn: &Connection, item_id: &ItemId) -> Result<Vec<RejectionContext>>
     Ok(context)
 }
 
-/// The newest event that an evaluator has moved into rows.
+/// Returns the newest event that an evaluator has turned into rows.
 pub(crate) fn cursor(conn: &Connection, evaluator: &str) -> Result<i64> {
     Ok(conn
         .optional(
@@ -318,7 +318,7 @@ pub(crate) fn cursor(conn: &Connection, evaluator: &str) -> Result<i64> {
         .unwrap_or(0))
 }
 
-/// Remembers how far an evaluator came, when it ran, and when its schedule fires next.
+/// Records how far an evaluator has read, when it ran, and when its schedule fires next.
 pub(crate) fn set_cursor(
     conn: &Connection,
     evaluator: &str,

@@ -1,5 +1,5 @@
 //! Applies the requests of command evaluators, each once per key; a refused request is reported once, with the reason.
-//! Also records failures of evaluators: each is reported once, and retried after growing pauses.
+//! Also records failures of evaluators: each is reported once, and retried after increasing delays.
 
 use serde::Serialize;
 use serde_json::json;
@@ -17,13 +17,13 @@ use crate::sanitize;
 use crate::text::count;
 use serde_json::Value;
 
-/// The outcome of a proposal that was carried out; any other is why it was not.
+/// Outcome of an applied proposal. Any other outcome means that it was refused.
 const DONE: &str = "done";
 const REFUSED: &str = "refused";
 
-/// Lines that could not be read are known by this and the line.
+/// Prefix of the keys of lines that could not be parsed.
 const LINE: &str = "line: ";
-/// Sorts after all of them.
+/// Sorts after all keys of lines.
 const PAST_LINES: &str = "line:!";
 /// Maximum number of different lines of one evaluator that are reported per day.
 const MOST_LINES: i64 = 50;
@@ -169,7 +169,7 @@ fn carry_out(
                 title: title.clone(),
                 source: *source,
                 priority: *priority,
-                // The name before it: no evaluator can use up a key of another, or of remand itself.
+                // Prefixed with the name, so that no evaluator can use up a key of another, or of remand itself.
                 idempotency_key: format!("{evaluator}:{}", request.key),
                 fix_cycle: 0,
                 metadata: json!({ "evaluator": evaluator }),
@@ -201,7 +201,7 @@ fn carry_out(
                 verdict: Some(Verdict::ChangesRequested),
                 head: Some(change.head),
                 body: text.clone(),
-                // Else a program could have a change fixed for ever.
+                // Otherwise a program could have a change fixed forever.
                 begins_round: Some(false),
                 ..Default::default()
             };
@@ -266,13 +266,14 @@ fn about_evaluator(
     body: impl Into<(EventType, Value)>,
     summary: impl Into<String>,
 ) -> NewEvent {
-    // By itself: what it caused does not wake it.
+    // The evaluator itself is the actor, so that the event does not wake it.
     NewEvent::new(body, summary)
         .on(TargetType::Evaluator, name)
         .by(name)
 }
 
-/// A pass failed and nothing of it was used. Only the first in a row is an event.
+/// Records a failed pass, whose output is not used. Only the first of several consecutive failures
+/// appends an event.
 pub(crate) fn count_trouble(
     conn: &Connection,
     name: &str,
@@ -297,7 +298,7 @@ pub(crate) fn count_trouble(
     Ok(())
 }
 
-/// A pass went well again; `true` when one before it had not.
+/// Records a successful pass. Returns true if the previous one had failed.
 pub(crate) fn end_trouble(conn: &Connection, name: &str, now: Time) -> Result<bool> {
     let Some(trouble) = trouble_of(conn, name)? else {
         return Ok(false);

@@ -16,7 +16,8 @@ const MOST_SUMMARY: i64 = 2_000;
 /// Number of events before the newest at which a new evaluator starts.
 const BEGINS_BEFORE: i64 = 200;
 
-/// The event after which an evaluator looks: where it was, or not far back if it is new.
+/// Returns the event after which an evaluator reads: its cursor or, for a new evaluator, a recent
+/// one.
 pub(crate) fn looks_after(conn: &Connection, evaluator: &str) -> Result<i64> {
     conn.one(
         "SELECT coalesce((SELECT cursor FROM evaluators WHERE name = :name),
@@ -39,7 +40,8 @@ pub(crate) fn any_by_others(
     )
 }
 
-/// Events of these types (all types if empty) after the cursor, oldest first, without metadata that is too large.
+/// Returns events of these types (all types if empty) after the cursor, oldest first, without metadata that is too
+/// large.
 pub(crate) fn shown_events(
     conn: &Connection,
     types: &[EventType],
@@ -64,7 +66,7 @@ pub(crate) fn shown_events(
     )
 }
 
-/// Changes that are not over, those that moved last first.
+/// Returns changes that have not ended, most recently updated first.
 pub(crate) fn live_changes(conn: &Connection, limit: i64) -> Result<Vec<Change>> {
     conn.all(
         "SELECT * FROM changes WHERE state NOT IN ('merged', 'closed') ORDER BY updated_at DESC LIMIT :limit",
@@ -82,7 +84,7 @@ pub(crate) fn open_items(conn: &Connection, limit: i64) -> Result<Vec<Item>> {
     )
 }
 
-/// Pull requests that were open when they were last seen, watched or not.
+/// Returns pull requests that were open when they were last seen, watched or not.
 pub(crate) fn open_pulls(conn: &Connection, limit: i64) -> Result<Vec<PullRow>> {
     conn.all(
         "SELECT * FROM pulls WHERE state = 'open' ORDER BY project_id, number LIMIT :limit",

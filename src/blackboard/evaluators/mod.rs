@@ -1,4 +1,4 @@
-//! Carrying out what evaluators propose, and the snapshot that command evaluators get.
+//! Applies the proposals of evaluators, and creates the snapshot for command evaluators.
 
 pub(super) mod apply_proposal;
 pub(super) mod evaluator_requests;

@@ -1,4 +1,4 @@
-//! Moves of a change that follow from its pull request: each with its event, in the caller's transaction.
+//! Transitions of a change that follow from its pull request: each with its event, in the caller's transaction.
 
 use crate::blackboard::forge::outbox::{NewIntent, intend};
 use crate::blackboard::forge::{pulls, reopen};
@@ -16,7 +16,7 @@ use crate::state::Trigger;
 use crate::text::short_sha;
 use crate::work::RejectionEnd;
 
-/// The project's rules no longer take it, as was seen between two reads: paused, with what was seen.
+/// Pauses a change whose pull request no longer matches the project's rules, as noticed between two reads.
 pub(crate) fn unwanted(
     conn: &Connection,
     id: &ChangeId,
@@ -25,7 +25,7 @@ pub(crate) fn unwanted(
     now: Time,
 ) -> Result<()> {
     let change = crate::blackboard::change(conn, id)?;
-    // Where the branch is, the next read finds out: the forge may show an old head.
+    // The head is left to the next read: the forge may show an old one.
     let known = pulls::pull_row(conn, &change.project_id, pull.number)?;
     let head_sha = known.map_or_else(|| pull.head_sha.clone(), |known| known.head_sha);
     pulls::see_pull(
@@ -43,7 +43,7 @@ pub(crate) fn unwanted(
     Ok(())
 }
 
-/// Pauses a change that the project's rules no longer take.
+/// Pauses a change that no longer matches the project's rules.
 pub(super) fn pause_unwanted(
     conn: &Connection,
     id: &ChangeId,
@@ -55,7 +55,7 @@ pub(super) fn pause_unwanted(
     record(conn, id, PullChange::Unwanted, &summary, now)
 }
 
-/// The pull request was merged or closed: the change ends with it.
+/// Ends a change whose pull request was merged or closed.
 pub(crate) fn over(
     conn: &Connection,
     change: &Change,
@@ -70,7 +70,8 @@ pub(crate) fn over(
     };
     let is_over = change.state == State::Merged
         || (state == PullState::Closed && change.state == State::Closed);
-    // What a person cancelled was not moved by this, and does not come back with it.
+    // A change that a person cancelled is not moved by this, and is not reopened with its pull
+    // request.
     conn.execute(
         "UPDATE pulls SET state = :state, acted_on = CASE WHEN :is_over THEN acted_on ELSE :state END WHERE change_id = :id",
         params! { state, is_over, id },
@@ -106,7 +107,7 @@ pub(super) fn reopened(conn: &Connection, change: &Change, now: Time) -> Result<
     Ok(true)
 }
 
-/// Reported once, though it is checked again whenever there is something new: the obstacle may be gone by then.
+/// Reported once, although it is checked again whenever there is something new: the obstacle may be gone by then.
 pub(super) fn stays_closed(
     conn: &Connection,
     id: &ChangeId,
@@ -135,7 +136,7 @@ pub(super) fn stays_closed(
     Ok(!is_told)
 }
 
-/// Each reviewer is asked once per head, however many of their comments are passed over.
+/// Each reviewer is asked once per head, however many of their comments are ignored.
 pub(super) fn ask(conn: &Connection, change: &Change, login: &str, now: Time) -> Result<()> {
     let new = NewIntent {
         key: format!(
@@ -169,8 +170,8 @@ pub(super) fn record(
     Ok(true)
 }
 
-/// A person reverted fixes of remand, each named by the intent of its push: no more are made unless a person asks for
-/// them. Each revert is reported once.
+/// Records that a person reverted fixes of remand, each identified by the intent of its push. No more fixes are made
+/// unless a person asks for them. Each revert is reported once.
 pub(crate) fn stop_fixing(
     conn: &Connection,
     id: &ChangeId,
@@ -186,7 +187,7 @@ pub(crate) fn stop_fixing(
     )
 }
 
-/// The set-up of the change's worktree was run for this.
+/// Records the key of the set-up that was run in the change's worktree.
 pub(crate) fn set_up_for(conn: &Connection, id: &ChangeId, what: &str) -> Result<()> {
     conn.run(
         "UPDATE changes SET setup_done = :what WHERE change_id = :id",
@@ -194,7 +195,7 @@ pub(crate) fn set_up_for(conn: &Connection, id: &ChangeId, what: &str) -> Result
     )
 }
 
-/// The untracked files that passing gates left in the change's worktree.
+/// Returns the untracked files that passing gates left in the change's worktree.
 pub(crate) fn gate_leftovers(conn: &Connection, id: &ChangeId) -> Result<Vec<String>> {
     conn.one(
         "SELECT gate_leftovers FROM changes WHERE change_id = :id",
@@ -214,7 +215,7 @@ pub(crate) fn add_gate_leftovers(conn: &Connection, id: &ChangeId, paths: &[Stri
     )
 }
 
-/// Ends a hold that stood only because the forge could not be read.
+/// Ends a hold that was set only because the forge could not be read.
 pub(crate) fn end_read_hold(conn: &Connection, id: &ChangeId, now: Time) -> Result<()> {
     let change = crate::blackboard::change(conn, id)?;
     if change.hold_kind == Some(HoldKind::PrUnreadable) {

@@ -213,7 +213,7 @@ pub(crate) fn said_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Fee
     )
 }
 
-/// One piece of feedback, by its id.
+/// Returns one piece of feedback by its id.
 pub(crate) fn feedback(conn: &Connection, id: &str) -> Result<Feedback> {
     conn.optional(
         "SELECT * FROM feedback WHERE feedback_id = :id",

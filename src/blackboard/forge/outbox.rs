@@ -304,8 +304,9 @@ pub(crate) fn orphaned_pushes(conn: &Connection) -> Result<Vec<Intent>> {
     )
 }
 
-/// Our posts on the pull request of a change, which may have been watched before as another change:
-/// the recorded keys, and the markers of posts that may have arrived unrecorded.
+/// Posts by remand on the pull request of a change, which may have been watched before as another
+/// change: the recorded keys, and the markers of posts that may have arrived without being
+/// recorded.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OurPosts {
     pub(crate) forge_ids: Vec<String>,

@@ -1,5 +1,6 @@
-//! Reviews of changes in shadow mode. They are claimed, run and paid for like others, and their
-//! results are stored; but no change moves, nothing is rejected, and nothing is posted.
+//! Reviews of changes in shadow mode. They are claimed and run like others, count against the
+//! limits, and their results are stored; but no change moves, nothing is rejected, and nothing is
+//! posted.
 
 use serde::Serialize;
 

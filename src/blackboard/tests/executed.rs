@@ -12,7 +12,7 @@ pub(super) const VARIABLE: &str = "REMAND_TEST_EXECUTED";
 pub(super) const END: char = '\0';
 
 static WRITTEN: LazyLock<Option<Mutex<Written>>> = LazyLock::new(|| {
-    #[expect(clippy::disallowed_methods, reason = "a variable of the tests alone")]
+    #[expect(clippy::disallowed_methods, reason = "a variable for tests only")]
     let path = std::env::var_os(VARIABLE)?;
     let file = File::create(path).unwrap();
     let known = BTreeSet::new();

@@ -100,7 +100,7 @@ fn a_copy_at_any_moment_is_a_state_that_was_committed() {
             .unwrap();
             drop(keeper);
             let now = events(&opened(&to));
-            assert!(now >= seen, "what was there is there");
+            assert!(now >= seen, "nothing that was there is lost");
             seen = now;
             copies.fetch_add(1, Ordering::SeqCst);
         }

@@ -55,7 +55,7 @@ fn an_empty_file_becomes_a_blackboard() {
 fn a_folder_is_refused() {
     let (_folder, path) = folder();
     std::fs::create_dir(&path).unwrap();
-    assert!(refused(&path).to_string().ends_with("is a folder"));
+    assert!(refused(&path).to_string().ends_with("is a directory"));
     assert!(path.is_dir());
 }
 
@@ -65,7 +65,7 @@ fn a_path_through_a_file_is_refused() {
     std::fs::write(&path, "hello").unwrap();
     let error = refused(&path.join("blackboard.db"));
     assert!(
-        error.to_string().contains("cannot create its folder"),
+        error.to_string().contains("cannot create its directory"),
         "{error}"
     );
 }
@@ -98,7 +98,7 @@ fn a_foreign_database_was_switched_to_wal_before_it_was_refused() {
         assert_eq!(
             std::fs::read_dir(folder.path()).unwrap().count(),
             1,
-            "and nothing beside it"
+            "and no other file is created"
         );
     }
 }

@@ -20,7 +20,7 @@ const NOT_EXECUTED: &[(&str, &str, &str)] = &[(
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the suite alone, in a process of its own"
+    reason = "runs only the suite, in a separate process"
 )]
 fn the_suite_executes_every_statement() {
     let folder = tempfile::tempdir().unwrap();
@@ -58,7 +58,7 @@ fn the_suite_executes_every_statement() {
     assert_eq!(
         used.len(),
         NOT_EXECUTED.len(),
-        "an excuse is not needed any more"
+        "an exception is no longer needed"
     );
 }
 

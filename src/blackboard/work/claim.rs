@@ -1,5 +1,5 @@
-//! The right to run an item: taken in one statement, renewed, given back, taken from the dead. The epoch rises with
-//! every claim, and every later write of that run names it.
+//! The right to run an item: claimed in one statement, renewed, returned, or reclaimed from a dead holder. Every claim
+//! increments the epoch, and every later write of that run names it.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::event::{NewEvent, TargetType, body};
 use crate::state::Trigger;
 use crate::work::{Claim, Item, Source};
 
-/// An item that is ours until the lease ends.
+/// Item that is ours until the lease expires.
 #[derive(Debug, Clone)]
 pub(crate) struct Claimed {
     pub(crate) item: Item,
     pub(crate) change: Change,
-    /// A review whose change is in shadow: nothing follows from it.
+    /// Set for a review in shadow mode, which has no effect.
     pub(crate) in_shadow: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Holding {
     pub(crate) lease: Duration,
 }
 
-/// Makes what became due ready: delayed items stay out of the ready index until then.
+/// Makes delayed items that are due ready. Until then, they are not in the ready index.
 pub(crate) fn ripen(conn: &Connection, now: Time) -> Result<usize> {
     conn.execute(
         "UPDATE work_items SET not_before = NULL WHERE status = 'available' AND not_before <= :now",
@@ -80,7 +80,7 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
             Trigger::ReviewClaimed
         };
         let change = match changes::advance(conn, change_id, trigger, "remand", now) {
-            // An item that its change has no use for (made by hand, for example) must not block the others.
+            // An item that its change cannot use (created by hand, for example) must not block the others.
             Err(BoardError::NoSuchMove(refused)) => {
                 items::cancel_item(conn, &item.item_id, &refused.to_string(), "remand", now)?;
                 rejections::settle_fix(conn, &item.item_id, &refused.to_string())?;
@@ -103,7 +103,7 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
     }
 }
 
-/// The metadata of a claim's event.
+/// Returns the metadata of the event of a claim.
 pub(crate) fn work_claimed(item: &Item, holding: &Holding) -> body::WorkClaimed {
     body::WorkClaimed {
         item_id: Some(item.item_id.clone()),
@@ -114,7 +114,7 @@ pub(crate) fn work_claimed(item: &Item, holding: &Holding) -> body::WorkClaimed 
     }
 }
 
-/// Checks that a claim still holds; every write of a run goes through here first.
+/// Checks that a claim is still valid. Every write of a run does this first.
 pub(crate) fn fenced(conn: &Connection, claim: &Claim) -> Result<Item> {
     let item = crate::blackboard::item(conn, &claim.item_id)?;
     if item.epoch == claim.epoch && item.claimed_by.is_some() {
@@ -127,7 +127,7 @@ pub(crate) fn fenced(conn: &Connection, claim: &Claim) -> Result<Item> {
     }
 }
 
-/// Extends the lease. An ended claim is `Stale`: the run must be ended.
+/// Extends the lease. An invalid claim is `Stale`: the run must be ended.
 pub(crate) fn renew(conn: &Connection, claim: &Claim, lease: Duration, now: Time) -> Result<()> {
     let renewed = conn.execute(
         "UPDATE work_items SET lease_expires_at = :until
@@ -144,7 +144,8 @@ pub(crate) fn renew(conn: &Connection, claim: &Claim, lease: Duration, now: Time
     }
 }
 
-/// Puts a claimed item back, with its attempt: a stop or a restart is nobody's failure.
+/// Returns a claimed item to the queue without counting the attempt: a stop or a restart is not a
+/// failure.
 pub(crate) fn give_back(
     conn: &Connection,
     claim: &Claim,
@@ -171,7 +172,7 @@ pub(crate) fn give_back(
     )
 }
 
-/// Counts a run that vanished; returns how many in a row that makes.
+/// Counts a run that vanished. Returns the number of consecutive ones.
 pub(crate) fn lose_run(conn: &Connection, claim: &Claim) -> Result<i64> {
     fenced(conn, claim)?;
     conn.one(
@@ -199,7 +200,7 @@ pub(crate) fn foreign_claims(conn: &Connection, holder: &str) -> Result<Vec<(Cla
     )
 }
 
-/// Puts back the item of a holder that was proven dead. Nothing happens when it was put back already.
+/// Returns the item of a holder that was proven dead to the queue. Does nothing if that was already done.
 pub(crate) fn take_from_dead(conn: &Connection, claim: &Claim, now: Time) -> Result<bool> {
     match give_back(conn, claim, None, now) {
         Ok(()) => Ok(true),
@@ -208,7 +209,7 @@ pub(crate) fn take_from_dead(conn: &Connection, claim: &Claim, now: Time) -> Res
     }
 }
 
-/// True if a claim would find anything: two index probes, no lock taken.
+/// True if a claim would find anything: two index lookups, no lock taken.
 pub(crate) fn anything_ready(conn: &Connection, now: Time) -> Result<bool> {
     conn.one(
         "SELECT EXISTS (SELECT 1 FROM work_items WHERE source IN ('code_review', 'review_fix')
@@ -225,12 +226,13 @@ const UNKNOWN: &str = "SELECT * FROM work_items AS w
                        AND NOT EXISTS (SELECT 1 FROM events WHERE target_type = 'work_item' AND target_id = w.item_id
                        AND event_type = 'skipped')";
 
-/// True if a ready item has a source that this dispatch cannot run and no event reports that yet.
+/// True if a ready item has a source that this dispatch cannot run, and no event reports that yet.
 pub(crate) fn any_unknown_source(conn: &Connection) -> Result<bool> {
     conn.exists(UNKNOWN, &[])
 }
 
-/// Ready items of sources that this dispatch can't run: each is left alone, with one event.
+/// Reports ready items of sources that this dispatch cannot run, each with one event. They are left
+/// alone.
 pub(crate) fn skip_unknown_sources(conn: &Connection, now: Time) -> Result<usize> {
     let unknown: Vec<Item> = conn.all(UNKNOWN, &[], from_row::item)?;
     for item in &unknown {

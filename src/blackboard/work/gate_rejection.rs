@@ -1,4 +1,4 @@
-//! Rejection of a head by its gates, before a reviewer is paid. It is a rejection like any other,
+//! Rejection of a head by its gates, before a reviewer runs. It is a rejection like any other,
 //! raised by `gate`; there is no review, since nobody read the change.
 
 use super::claim::fenced;

@@ -135,8 +135,8 @@ fn note_plan(
     now: Time,
 ) -> Result<()> {
     let why = match plan.reason {
-        PlanReason::Tie => "several folders match the branch equally well",
-        PlanReason::NoMatch => "no folder matches the branch",
+        PlanReason::Tie => "several directories match the branch equally well",
+        PlanReason::NoMatch => "no directory matches the branch",
         PlanReason::Unreadable => "its files cannot be read",
         PlanReason::EqualNumber
         | PlanReason::WholeName

@@ -18,100 +18,100 @@ pub(super) fn refused(text: &str) -> String {
 #[test]
 fn unknown_keys() {
     insta::assert_snapshot!(refused("agnet = 'x'\n\n[loop]\n  max_fix_cycels = 3\n"), @"
-    error: `agnet` is not a setting
+    error: unknown setting `agnet`
      --> config.toml:1:1
       |
     1 | agnet = 'x'
       | ^^^^^ did you mean `agent`?
       |
-      = help: the top level has: blackboard, evaluators, prompts, agent, review_agent, gates, gate_in, red_base, worktree_roots, setup, setup_again_on, own_worktrees, shadow, loop, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
+      = help: settings at the top level: blackboard, evaluators, prompts, agent, review_agent, gates, gate_in, red_base, worktree_roots, setup, setup_again_on, own_worktrees, shadow, loop, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
 
-    error: `loop.max_fix_cycels` is not a setting
+    error: unknown setting `loop.max_fix_cycels`
      --> config.toml:4:3
       |
     4 |   max_fix_cycels = 3
       |   ^^^^^^^^^^^^^^ did you mean `max_fix_cycles`?
       |
-      = help: [loop] has: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, max_cost_usd_per_day, timezone, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
+      = help: settings in [loop]: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, max_cost_usd_per_day, timezone, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
     ");
     insta::assert_snapshot!(refused("[agents.a]\nkind = 'command'\ncommand = ['a']\ntoken = 'x'\n"), @"
-    error: `agents.a.token` is not a setting
+    error: unknown setting `agents.a.token`
      --> config.toml:4:1
       |
     4 | token = 'x'
       | ^^^^^
       |
-      = help: [agents.a] has: kind, command, env, model, allow, max_turns, max_cost_usd, max_retries, api_timeout_s
+      = help: settings in [agents.a]: kind, command, env, model, allow, max_turns, max_cost_usd, max_retries, api_timeout_s
     ");
     insta::assert_snapshot!(refused("[hartbeat]\nlook_s = 1\n[projects.p]\ngate = []"), @"
-    error: `hartbeat` is not a setting
+    error: unknown setting `hartbeat`
      --> config.toml:1:2
       |
     1 | [hartbeat]
       |  ^^^^^^^^ did you mean `heartbeat`?
       |
-      = help: the top level has: blackboard, evaluators, prompts, agent, review_agent, gates, gate_in, red_base, worktree_roots, setup, setup_again_on, own_worktrees, shadow, loop, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
+      = help: settings at the top level: blackboard, evaluators, prompts, agent, review_agent, gates, gate_in, red_base, worktree_roots, setup, setup_again_on, own_worktrees, shadow, loop, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
 
-    error: `projects.p.gate` is not a setting
+    error: unknown setting `projects.p.gate`
      --> config.toml:4:1
       |
     4 | gate = []
       | ^^^^ did you mean `gates`?
       |
-      = help: [projects.p] has: agent, review_agent, gates, gate_in, red_base, worktree_roots, max_fix_cycles, max_total_fixes, max_cost_usd_per_day, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, setup, setup_again_on, own_worktrees, shadow, push, discover
+      = help: settings in [projects.p]: agent, review_agent, gates, gate_in, red_base, worktree_roots, max_fix_cycles, max_total_fixes, max_cost_usd_per_day, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, setup, setup_again_on, own_worktrees, shadow, push, discover
     ");
 }
 
 #[test]
 fn wrong_types_and_numbers() {
     insta::assert_snapshot!(refused("[loop]\nmax_fix_cycles = \"two\"\nmax_tokens = -1\nmax_cost_usd = -0.5\n"), @r#"
-    error: `loop.max_fix_cycles` cannot be used
+    error: invalid value for `loop.max_fix_cycles`
      --> config.toml:2:18
       |
     2 | max_fix_cycles = "two"
       |                  ^^^^^ invalid type: string "two", expected a whole number from 0 to 100
       |
-      = help: without it the default holds: 2
+      = help: the default is: 2
 
-    error: `loop.max_tokens` cannot be used
+    error: invalid value for `loop.max_tokens`
      --> config.toml:3:14
       |
     3 | max_tokens = -1
       |              ^^ invalid value: integer `-1`, expected a whole number from 0 to 1000000000000
       |
-      = help: without it the default holds: 0
+      = help: the default is: 0
 
-    error: `loop.max_cost_usd` cannot be used
+    error: invalid value for `loop.max_cost_usd`
      --> config.toml:4:16
       |
     4 | max_cost_usd = -0.5
       |                ^^^^ invalid value: floating point `-0.5`, expected an amount from 0.0 to 1000000
       |
-      = help: without it the default holds: 10.0
+      = help: the default is: 10.0
     "#);
     insta::assert_snapshot!(refused("loop = 3\nagents = []\n"), @"
-    error: `loop` cannot be used
+    error: invalid value for `loop`
      --> config.toml:1:8
       |
     1 | loop = 3
       |        ^ invalid type: integer `3`, expected a table
       |
-      = help: [loop] has: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, max_cost_usd_per_day, timezone, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
+      = help: settings in [loop]: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, max_cost_usd_per_day, timezone, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout
 
-    error: `agents` cannot be used
+    error: invalid value for `agents`
      --> config.toml:2:10
       |
     2 | agents = []
       |          ^^ invalid type: sequence, expected a map
       |
-      = help: write a table for each: [agents.NAME]
+      = help: use one table for each: [agents.NAME]
     ");
     insta::assert_snapshot!(refused("gates = ['cargo test', []]\n"), @r#"
-    error: `gates[0]` cannot be used
+    error: invalid value for `gates[0]`
      --> config.toml:1:10
       |
     1 | gates = ['cargo test', []]
-      |          ^^^^^^^^^^^^ invalid type: string "cargo test", expected a list of words, the program first, such as ["cargo", "test"]
+      |          ^^^^^^^^^^^^ invalid type: string "cargo test", expected a list of words that starts with the program, such as ["cargo", "test"]
     "#);
     insta::assert_snapshot!(refused("[agents.a]\nkind = 'command'\nenv = []\n"), @"
     error: the agent `a` has no `command`
@@ -120,7 +120,7 @@ fn wrong_types_and_numbers() {
     1 | [agents.a]
       |         ^
       |
-      = help: an agent of the kind `command` needs one: the program and its arguments, a list of words
+      = help: an agent of kind `command` needs one: a list with the program and its arguments
     ");
     for text in [
         "dispatch.slots = 0",
@@ -157,31 +157,31 @@ fn wrong_types_and_numbers() {
         "projects.p.discover.max_open = 0",
         "projects.p.discover = true",
     ] {
-        assert!(refused(text).contains("cannot be used"), "{text}");
+        assert!(refused(text).contains("invalid value for"), "{text}");
     }
 }
 
 #[test]
 fn wrong_words() {
     insta::assert_snapshot!(refused("[loop]\non_max_cycles = 'give_up'\n[log]\nlevel = 'loud'\n"), @r#"
-    error: `loop.on_max_cycles` cannot be used
+    error: invalid value for `loop.on_max_cycles`
      --> config.toml:2:17
       |
     2 | on_max_cycles = 'give_up'
       |                 ^^^^^^^^^ unknown on_max_cycles `give_up`; allowed: escalate, pr_anyway
       |
-      = help: without it the default holds: "escalate"
+      = help: the default is: "escalate"
 
-    error: `log.level` cannot be used
+    error: invalid value for `log.level`
      --> config.toml:4:9
       |
     4 | level = 'loud'
       |         ^^^^^^ unknown level `loud`; allowed: error, warn, info, debug, trace
       |
-      = help: without it the default holds: "info"
+      = help: the default is: "info"
     "#);
     insta::assert_snapshot!(refused("[projects.\"a.b\"]\nseverity_threshold = 'Medium'\n"), @r#"
-    error: `projects."a.b".severity_threshold` cannot be used
+    error: invalid value for `projects."a.b".severity_threshold`
      --> config.toml:2:22
       |
     2 | severity_threshold = 'Medium'
@@ -198,7 +198,7 @@ fn settings_that_do_not_go_together() {
     2 | backoff_first_s = 7200
       |                   ^^^^
       |
-      = help: the first wait is the shortest one
+      = help: the first delay cannot be longer than the maximum
 
     error: `limits.grace_s` (10) is not less than `limits.fix_s` (10)
      --> config.toml:4:9
@@ -206,7 +206,7 @@ fn settings_that_do_not_go_together() {
     4 | fix_s = 10
       |         ^^
       |
-      = help: the time between the polite signal and the one that kills must be shorter than the limit itself
+      = help: the time between SIGTERM and SIGKILL must be shorter than the limit
 
     error: `limits.idle_s` (600) is more than `limits.review_s` (20)
      --> config.toml:5:12
@@ -214,7 +214,7 @@ fn settings_that_do_not_go_together() {
     5 | review_s = 20
       |            ^^
       |
-      = help: no run is long enough to be silent for so long
+      = help: no run can be idle for longer than its own time limit
     ");
     insta::assert_snapshot!(refused("[loop]\nmax_total_fixes = 1\n[projects.p]\nmax_fix_cycles = 50\n"), @"
     error: `loop.max_fix_cycles` (2) is more than `loop.max_total_fixes` (1)
@@ -223,7 +223,7 @@ fn settings_that_do_not_go_together() {
     2 | max_total_fixes = 1
       |                   ^
       |
-      = help: a round cannot have more fixes than the whole life of a change
+      = help: a round cannot have more fixes than the change in total
 
     error: `projects.p.max_fix_cycles` (50) is more than `loop.max_total_fixes` (1)
      --> config.toml:4:18
@@ -231,7 +231,7 @@ fn settings_that_do_not_go_together() {
     4 | max_fix_cycles = 50
       |                  ^^
       |
-      = help: a round cannot have more fixes than the whole life of a change
+      = help: a round cannot have more fixes than the change in total
     ");
     insta::assert_snapshot!(refused("loop.max_fix_cycles = 3\n[projects.p]\nmax_total_fixes = 2\n"), @"
     error: `loop.max_fix_cycles` (3) is more than `projects.p.max_total_fixes` (2)
@@ -240,7 +240,7 @@ fn settings_that_do_not_go_together() {
     3 | max_total_fixes = 2
       |                   ^
       |
-      = help: a round cannot have more fixes than the whole life of a change
+      = help: a round cannot have more fixes than the change in total
     ");
 }
 
@@ -261,17 +261,17 @@ fn a_default_that_is_wrong_is_told_without_a_line() {
 #[test]
 fn an_agent_that_is_not_there() {
     insta::assert_snapshot!(refused("agent = 'claude'\n"), @"
-    error: `agent` names the agent `claude`, which is not there
+    error: `agent` names the unknown agent `claude`
      --> config.toml:1:9
       |
     1 | agent = 'claude'
       |         ^^^^^^^^
       |
-      = help: there are no agents yet; write a table [agents.claude]
+      = help: no agents are configured; add a table [agents.claude]
     ");
     let agents = "[agents.claude]\nkind = 'command'\ncommand = ['claude']\n[projects.p]\nreview_agent = 'codex'\n";
     insta::assert_snapshot!(refused(agents), @"
-    error: `projects.p.review_agent` names the agent `codex`, which is not there
+    error: `projects.p.review_agent` names the unknown agent `codex`
      --> config.toml:5:16
       |
     5 | review_agent = 'codex'
@@ -286,7 +286,7 @@ fn an_agent_that_is_not_there() {
     1 | [agents.""]
       |         ^^
       |
-      = help: the empty name stands for nobody: give it another
+      = help: names must not be empty
     "#);
 }
 
@@ -294,75 +294,75 @@ fn an_agent_that_is_not_there() {
 fn a_variable_that_no_agent_gets() {
     let text = "[agents.a]\nkind = 'command'\ncommand = ['a']\nenv = ['A_KEY', 'GH_TOKEN', 'SSH_AUTH_SOCK', 'K=v']\n";
     insta::assert_snapshot!(refused(text), @"
-    error: the agent `a` cannot have `GH_TOKEN` of remand's environment
+    error: cannot pass the variable `GH_TOKEN` to the agent `a`
      --> config.toml:4:17
       |
     4 | env = ['A_KEY', 'GH_TOKEN', 'SSH_AUTH_SOCK', 'K=v']
       |                 ^^^^^^^^^^
       |
-      = help: no forge token reaches an agent: remand pushes and comments, the agent does not
+      = help: tokens for the forge are never passed to agents: remand pushes and comments, the agent does not
 
-    error: the agent `a` cannot have `SSH_AUTH_SOCK` of remand's environment
+    error: cannot pass the variable `SSH_AUTH_SOCK` to the agent `a`
      --> config.toml:4:29
       |
     4 | env = ['A_KEY', 'GH_TOKEN', 'SSH_AUTH_SOCK', 'K=v']
       |                             ^^^^^^^^^^^^^^^
       |
-      = help: it opens the user's keys to the agent: remand pushes, the agent does not
+      = help: it would give the agent access to your keys: remand pushes, the agent does not
 
-    error: the agent `a` cannot have `K=v` of remand's environment
+    error: cannot pass the variable `K=v` to the agent `a`
      --> config.toml:4:46
       |
     4 | env = ['A_KEY', 'GH_TOKEN', 'SSH_AUTH_SOCK', 'K=v']
       |                                              ^^^^^
       |
-      = help: a variable is named without its value: letters, digits and underscores
+      = help: give only the name of the variable: letters, digits and underscores
     ");
 }
 
 #[test]
 fn a_bot_is_a_number_or_a_preset() {
     insta::assert_snapshot!(refused("[github]\nbots = ['coderabbitai[bot]']\nbot_presets = ['coderabit']\nreviews = 'approve'\n"), @r#"
-    error: `github.bots[0]` cannot be used
+    error: invalid value for `github.bots[0]`
      --> config.toml:2:9
       |
     2 | bots = ['coderabbitai[bot]']
       |         ^^^^^^^^^^^^^^^^^^^ invalid type: string "coderabbitai[bot]", expected a whole number from 1 to 9007199254740991
 
-    error: `github.bot_presets[0]` cannot be used
+    error: invalid value for `github.bot_presets[0]`
      --> config.toml:3:16
       |
     3 | bot_presets = ['coderabit']
       |                ^^^^^^^^^^^ unknown bot preset `coderabit`; allowed: coderabbit, codex, copilot, cursor, gemini-code-assist, greptile, qodo, sourcery
 
-    error: `github.reviews` cannot be used
+    error: invalid value for `github.reviews`
      --> config.toml:4:11
       |
     4 | reviews = 'approve'
       |           ^^^^^^^^^ unknown review posting mode `approve`; allowed: request_changes, comment, off
       |
-      = help: without it the default holds: "request_changes"
+      = help: the default is: "request_changes"
     "#);
 }
 
 #[test]
 fn tables_of_a_project() {
     insta::assert_snapshot!(refused("[projects.p.push]\nforbiden = []\n[projects.p.discover]\nlabels = ['x']\n"), @"
-    error: `projects.p.push.forbiden` is not a setting
+    error: unknown setting `projects.p.push.forbiden`
      --> config.toml:2:1
       |
     2 | forbiden = []
       | ^^^^^^^^ did you mean `forbidden`?
       |
-      = help: [projects.p.push] has: forbidden, max_file_kb, max_files, max_total_kb, secrets
+      = help: settings in [projects.p.push]: forbidden, max_file_kb, max_files, max_total_kb, secrets
 
-    error: `projects.p.discover.labels` is not a setting
+    error: unknown setting `projects.p.discover.labels`
      --> config.toml:4:1
       |
     4 | labels = ['x']
       | ^^^^^^ did you mean `label`?
       |
-      = help: [projects.p.discover] has: label, authors, branches, drafts, max_open
+      = help: settings in [projects.p.discover]: label, authors, branches, drafts, max_open
     ");
 }
 
@@ -376,7 +376,7 @@ fn patterns_logins_and_paths() {
     1 | setup_again_on = ['/etc/x']
       |                   ^^^^^^^^
       |
-      = help: it begins at the top of the repository and has no empty part, no `.` and no `..`; a whole folder is `folder/**`
+      = help: use a path from the top of the repository, without empty parts, `.` or `..`; a whole directory is `directory/**`
 
     error: `push.forbidden[1]` cannot be `b/`
      --> config.toml:2:24
@@ -384,7 +384,7 @@ fn patterns_logins_and_paths() {
     2 | push.forbidden = ['a', 'b/']
       |                        ^^^^
       |
-      = help: it begins at the top of the repository and has no empty part, no `.` and no `..`; a whole folder is `folder/**`
+      = help: use a path from the top of the repository, without empty parts, `.` or `..`; a whole directory is `directory/**`
 
     error: `projects.p.setup_again_on[0]` cannot be ``
      --> config.toml:4:19
@@ -392,7 +392,7 @@ fn patterns_logins_and_paths() {
     4 | setup_again_on = ['']
       |                   ^^
       |
-      = help: it is a path, which is not empty and has no control characters
+      = help: a path must not be empty or contain control characters
 
     error: `projects.p.push.forbidden[0]` cannot be `[a]`
      --> config.toml:5:19
@@ -408,7 +408,7 @@ fn patterns_logins_and_paths() {
     7 | authors = ['@ada']
       |            ^^^^^^
       |
-      = help: it is a login name without `@`: letters, digits, `-` and `_`; a bot's ends with `[bot]`
+      = help: use a login name without `@`: letters, digits, `-` and `_`; that of a bot ends with `[bot]`
 
     error: `projects.p.discover.branches[0]` cannot be `x**`
      --> config.toml:8:13
@@ -416,7 +416,7 @@ fn patterns_logins_and_paths() {
     8 | branches = ['x**']
       |             ^^^^^
       |
-      = help: `**` matches whole folders, with `/` around it
+      = help: `**` matches whole directories and must have `/` around it
 
     error: `projects.p.discover.label` cannot be `a,b`
      --> config.toml:9:9
@@ -424,7 +424,7 @@ fn patterns_logins_and_paths() {
     9 | label = 'a,b'
       |         ^^^^^
       |
-      = help: a label has at most 50 characters, no comma and no blank around it
+      = help: a label has at most 50 characters, no commas, and no spaces at either end
     ");
 }
 
@@ -438,7 +438,7 @@ fn a_file_that_is_not_toml() {
     .unwrap();
     assert!(matches!(error, ConfigError::Syntax(_)));
     insta::assert_snapshot!(error, @"
-    error: this is not TOML
+    error: invalid TOML
      --> config.toml:2:18
       |
     2 | max_fix_cycles = 
@@ -448,7 +448,7 @@ fn a_file_that_is_not_toml() {
         .err()
         .unwrap();
     insta::assert_snapshot!(twice, @"
-    error: this is not TOML
+    error: invalid TOML
      --> config.toml:2:1
       |
     2 | agent = ''

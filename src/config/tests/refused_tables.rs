@@ -6,7 +6,7 @@ use super::refused::refused;
 fn a_sandbox_whose_wrapper_and_kind_do_not_go_together() {
     let unused = refused("[sandbox]\nwrapper = [\"jail\"]\n");
     assert!(
-        unused.contains("a wrapper that is not used") && unused.contains("config.toml:2"),
+        unused.contains("`wrapper` is set but not used") && unused.contains("config.toml:2"),
         "{unused}"
     );
     let missing = refused("[sandbox]\nkind = \"wrapper\"\n");
@@ -22,21 +22,21 @@ fn a_sandbox_whose_wrapper_and_kind_do_not_go_together() {
 fn a_kind_of_agent_has_only_the_settings_that_it_knows() {
     let text = "[agents.a]\nkind = 'command'\ncommand = ['a']\nmax_turns = 3\nallow = []\n";
     insta::assert_snapshot!(refused(text), @"
-    error: the agent `a` of the kind `command` has no `max_turns`
+    error: the agent `a` is of kind `command`, which does not support `max_turns`
      --> config.toml:4:13
       |
     4 | max_turns = 3
       |             ^
       |
-      = help: only an agent of the kind `claude` has it
+      = help: only agents of kind `claude` support it
 
-    error: the agent `a` of the kind `command` has no `allow`
+    error: the agent `a` is of kind `command`, which does not support `allow`
      --> config.toml:5:9
       |
     5 | allow = []
       |         ^^
       |
-      = help: only an agent of the kind `claude` has it
+      = help: only agents of kind `claude` support it
     ");
     let text = "[agents.a]\nkind = 'claude'\napi_timeout_s = 600\n";
     insta::assert_snapshot!(refused(text), @"
@@ -46,6 +46,6 @@ fn a_kind_of_agent_has_only_the_settings_that_it_knows() {
     3 | api_timeout_s = 600
       |                 ^^^
       |
-      = help: an agent whose API is silent would be ended before it could say so
+      = help: an agent whose API does not respond would be ended before it could report that
     ");
 }

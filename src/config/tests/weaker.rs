@@ -56,16 +56,16 @@ fn what_adds_or_keeps_a_safeguard_drops_none() {
 #[test]
 fn each_safeguard_that_is_dropped_is_named_once() {
     for (from, to, expected) in [
-        (r#", ["lint"]"#, "", &["the gate `lint` is dropped"][..]),
+        (r#", ["lint"]"#, "", &["the gate `lint` was removed"][..]),
         (
             r#"["lint"]"#,
             r#"["lint", "--fast"]"#,
-            &["the gate `lint` is dropped"],
+            &["the gate `lint` was removed"],
         ),
         (
             r#", "keys/**""#,
             "",
-            &["the forbidden path `keys/**` is dropped"],
+            &["the forbidden path `keys/**` was removed"],
         ),
         (
             r#""keys/**"]"#,
@@ -82,13 +82,17 @@ fn each_safeguard_that_is_dropped_is_named_once() {
             r#""off""#,
             &["agents are no longer confined (sandbox.kind)"],
         ),
-        (r#"[["own"]]"#, "[]", &["the gate `own` of calc is dropped"]),
+        (
+            r#"[["own"]]"#,
+            "[]",
+            &["the gate `own` of calc was removed"],
+        ),
         (
             "[projects.calc]",
             "[projects.web]\ngates = []\n[projects.calc]",
             &[
-                "the gate `test` of web is dropped",
-                "the gate `lint` of web is dropped",
+                "the gate `test` of web was removed",
+                "the gate `lint` of web was removed",
             ],
         ),
     ] {
@@ -106,7 +110,7 @@ fn each_safeguard_that_is_dropped_is_named_once() {
         )
         .len(),
         1,
-        "which may find none"
+        "\"auto\" may find no sandbox"
     );
     for empty in ["", "\n \n", "# everything is commented out\n"] {
         assert_eq!(

@@ -1,6 +1,6 @@
-//! The gates on the base and on the head of a change, before an agent is paid for it. Gates that are red without the
-//! change prove nothing about it: no agent could make them green by following its task. Gates that are red on the head
-//! only are a rejection: no reviewer has to find that out.
+//! The gates on the base and on the head of a change, before an agent runs for it. Gates that fail without the change
+//! prove nothing about it: no agent could make them pass by doing its task. Gates that fail on the head only are a
+//! rejection: no reviewer is needed to find that out.
 
 use super::gate_checkout::{MadeFrom, Tested};
 use super::gate_run::{Red, output_end};
@@ -67,7 +67,7 @@ impl Task {
         }
     }
 
-    /// Runs the gates on the base and then on the head; returns the gate that is red on the head only.
+    /// Runs the gates on the base and then on the head; returns the gate that fails on the head only.
     pub(crate) async fn red_on_head_only(
         &self,
         worktree: &Worktree,
@@ -88,7 +88,7 @@ impl Task {
         Ok(red.map(|red| self.rejection_by(&red, base, head)))
     }
 
-    /// Ends the review without a reviewer. In shadow nothing follows from it.
+    /// Ends the review without a reviewer. In shadow mode this has no effect.
     pub(crate) async fn finish_by_gate(&self, red: GateRejection) -> Result<(), Interrupt> {
         self.check_cancelled()?;
         let claim = self.claim.clone();
@@ -115,7 +115,7 @@ impl Task {
         Ok(())
     }
 
-    /// True if gates run before an agent is paid for.
+    /// True if gates run before an agent starts.
     fn tries_gates(&self) -> bool {
         !self.rules.gates.is_empty()
             && self.rules.red_base != RedBase::Ignore

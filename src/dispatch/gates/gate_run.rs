@@ -338,7 +338,7 @@ pub(crate) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf, Interrupt
             return Ok(dir);
         }
     }
-    Err(Interrupt::hold("too many folders of this gate"))
+    Err(Interrupt::hold("too many directories of this gate"))
 }
 
 /// Returns at most this many bytes from the end of an output, starting with a whole line if possible.

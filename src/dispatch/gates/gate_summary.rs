@@ -63,7 +63,7 @@ fn listed(found: &[String]) -> String {
     line
 }
 
-/// The last line that is not only the epilogue of a runner.
+/// Returns the last line that is not only the epilogue of a runner.
 fn last_line(lines: &[&str]) -> String {
     let is_epilogue = |line: &str| {
         [
@@ -303,7 +303,7 @@ fn line<'a>(lines: &[&'a str], at: usize) -> &'a str {
     lines.get(at).copied().unwrap_or_default().trim_end()
 }
 
-/// Without the escape sequences that set colours.
+/// Removes the escape sequences that set colours.
 fn without_colors(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -311,7 +311,7 @@ fn without_colors(text: &str) -> String {
         if c != '\u{1b}' {
             plain.push(c);
         } else if chars.next() == Some('[') {
-            // Up to and with the letter that ends the sequence.
+            // Up to and including the letter that ends the sequence.
             chars.by_ref().find(|c| ('@'..='~').contains(c));
         }
     }

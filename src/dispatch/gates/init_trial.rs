@@ -1,5 +1,5 @@
 //! One run of a project's set-up and gates on its default branch, without a change: `remand init` shows that they work
-//! before an agent is paid for.
+//! before an agent runs.
 
 use std::path::Path;
 

@@ -115,7 +115,7 @@ impl ProjectCommands<'_> {
         })
     }
 
-    /// The command as a confined job.
+    /// Returns the command as a confined job.
     async fn job(&self, command: ProjectCommand<'_>) -> Result<Job, Interrupt> {
         write(&command.stdin, b"")?;
         let mut env = self.settings.env.clone();
@@ -148,7 +148,7 @@ impl ProjectCommands<'_> {
             }
             return Ok(dir);
         }
-        Err(Interrupt::hold("too many folders of this job"))
+        Err(Interrupt::hold("too many directories of this job"))
     }
 
     /// Returns a new directory for each job of this name, created.
@@ -169,7 +169,7 @@ impl ProjectCommands<'_> {
         }
     }
 
-    /// A command that was ended from outside.
+    /// Returns the interrupt for a command that was ended from outside.
     fn stopped(&self) -> Interrupt {
         if self.signs.fenced.is_cancelled() {
             Interrupt::Fenced

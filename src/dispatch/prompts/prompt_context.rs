@@ -213,7 +213,8 @@ impl Task {
                     None,
                 )
             }
-            // An agent that fixes red gates has to know the context, the most important part first.
+            // An agent that fixes failed gates has to know the context, the most important part
+            // first.
             Purpose::RedGates(output) => (BTreeMap::new(), output),
         };
         let part = self.runs().await?.len() + 1;

@@ -33,7 +33,7 @@ impl Task {
             .await?)
     }
 
-    /// Decides if another run is needed before the gates, and can be paid for.
+    /// Decides if another run is needed before the gates, and can be afforded.
     pub(crate) async fn remaining(&self, runs: &[Run]) -> Result<Remaining, Interrupt> {
         if runs.len() >= MAX_RUNS || self.coverage().await?.iter().all(Coverage::is_complete) {
             return Ok(Remaining::Nothing);

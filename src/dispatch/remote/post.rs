@@ -356,7 +356,7 @@ impl Dispatch {
         }
     }
 
-    /// Our own earlier "changes requested" would block the merge for ever: a later review by remand that passes
+    /// Our own earlier "changes requested" would block the merge forever: a later review by remand that passes
     /// withdraws it. Reviews by others are not touched. If the forge does not allow it, the review stays.
     async fn withdraw_earlier(
         &self,

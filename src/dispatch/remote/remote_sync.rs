@@ -23,13 +23,13 @@ use crate::text::short_sha;
 pub(crate) const REVERTED_REASON: &str =
     "a person reverted a fix; automatic fixes are off until a person resumes them";
 
-/// The managed bare clone of a project.
+/// Function that returns the bare clone of a project.
 pub(crate) type RepositoryOf = Box<dyn Fn(&Project) -> Remote + Send + Sync>;
 
 /// Returns the reason if the rules of a project do not accept a pull request.
 pub(crate) type PassesOver = Box<dyn Fn(&ProjectId, &Pull) -> Option<String> + Send + Sync>;
 
-/// Access to the forge; built by the front.
+/// Access to the forge, built from the configuration.
 pub(crate) struct ForgeSettings {
     pub(crate) github: Github,
     /// A project without a URL has one too, for its gates.
@@ -105,7 +105,7 @@ impl Task {
         Err(Interrupt::Fenced)
     }
 
-    /// Returns the remote, if the settings that git would use with its credentials are the user's.
+    /// Returns the remote, if the settings that git would use with its credentials are trusted.
     pub(crate) async fn remote(&self) -> Result<Remote, Interrupt> {
         let remote = self.pinned_remote()?;
         remote.ready().await?;
@@ -198,7 +198,7 @@ impl Task {
         Ok(remote.marked(&git_mark(&self.change.worktree)))
     }
 
-    /// The managed bare clone, for steps that need no URL.
+    /// Returns the bare clone, for steps that need no URL.
     pub(crate) fn own_repository(&self) -> Remote {
         (self.dispatch.settings.forge.repository)(&self.project)
             .marked(&git_mark(&self.change.worktree))

@@ -68,7 +68,7 @@ impl Task {
             // Nobody waits for its work any more: it is kept aside like that of any other interrupted run.
             over.end = RunOutcome::Agent(End::Stopped);
         } else if over.end == RunOutcome::Agent(End::Stopped) && !self.is_told_to_end() {
-            // Ended by a signal that was not ours: counted, or an agent that ends its own shim would run for ever.
+            // Ended by a signal that was not ours: counted, or an agent that ends its own shim would run forever.
             over.end = RunOutcome::Agent(End::Lost);
         }
         let is_put_back = over.end != RunOutcome::Agent(End::Good)

@@ -76,7 +76,7 @@ impl Dispatch {
                     run.run_id
                 )),
             ),
-            // A worktree that cannot be restored must not keep its run open for ever.
+            // A worktree that cannot be restored must not keep its run open forever.
             Err(Interrupt::Fail(fail)) => (
                 None,
                 Some(format!(

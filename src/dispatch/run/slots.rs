@@ -1,5 +1,5 @@
 //! Items that are running here. When the work on one has ended, its claim is checked once more: work that panicked, or
-//! whose end could not be written, would otherwise keep its item claimed by a living process for ever.
+//! whose end could not be written, would otherwise keep its item claimed by a living process forever.
 
 use std::collections::HashMap;
 use std::future::Future;

@@ -144,7 +144,7 @@ impl Task {
         self.git.look_and_status(&place).await
     }
 
-    /// Returns the amount that may still be spent today, on this project and in total; none if there is no limit. If it
+    /// Returns the amount that may still be spent today, on this project and in total; `None` if there is no limit. If it
     /// is used up, the item is held until tomorrow.
     pub(crate) async fn day_left(&self) -> Result<Option<i64>, Interrupt> {
         let DayBound { most_micros, zone } = self.dispatch.settings.day;
@@ -220,8 +220,8 @@ impl Task {
         Ok(self.git.look(&worktree.place).await?)
     }
 
-    /// Refuses a repository that cannot be written before an agent is paid for work that could not be kept. A service
-    /// may see it read-only or, in a home directory, not at all.
+    /// Refuses a repository that cannot be written before an agent starts: its work could not be kept. A service may
+    /// see the repository read-only or, in a home directory, not at all.
     pub(crate) fn writable(&self) -> Result<(), Interrupt> {
         let (repository, worktree) = (Path::new(&self.project.common_dir), self.worktree());
         let remedy = &self.dispatch.settings.write_remedy;
@@ -299,11 +299,11 @@ impl Task {
             .collect();
         Err(Interrupt::fail(
             format!(
-                "{} is outside the allowed folders for worktrees ({})",
+                "{} is outside the allowed directories for worktrees ({})",
                 worktree.place.path.display(),
                 allowed.join(", ")
             ),
-            "add its folder to worktree_roots in the configuration, then retry",
+            "add its directory to worktree_roots in the configuration, then retry",
         ))
     }
 

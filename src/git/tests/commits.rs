@@ -185,7 +185,7 @@ async fn the_mark_of_the_main_checkout_says_what_changed() {
     assert_eq!(
         before.differs(&after),
         Vec::<String>::new(),
-        "work in worktrees is no change of the main checkout"
+        "work in worktrees does not change the main checkout"
     );
 
     script(&bed.repo.join(".git/hooks/pre-push"), "evil");

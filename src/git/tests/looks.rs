@@ -489,7 +489,7 @@ async fn names_are_resolved_only_when_they_are_full() {
         git.is_ancestor(place, &"1".repeat(40), &head)
             .await
             .is_err(),
-        "a commit that is not there is no answer"
+        "a missing commit is an error"
     );
     assert_eq!(
         git.base_head(place, "main").await.unwrap().as_ref(),

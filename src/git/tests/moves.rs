@@ -49,7 +49,7 @@ impl Bed {
         assert_eq!(
             self.git.moving(&self.place).await.unwrap(),
             None,
-            "no mark is left"
+            "no marker is left"
         );
     }
 
@@ -110,7 +110,7 @@ async fn a_commit_comes_in_from_the_bare_clone() {
     assert_eq!(
         refs,
         format!("refs/remand/remote/{second}"),
-        "one ref for what moves forward"
+        "one ref for a branch that moves forward"
     );
     let (bare, _) = bed.elsewhere("b", "three\n").await;
     let refused = bed.git.bring_in(&bed.place, &bare, &"1".repeat(40)).await;
@@ -332,7 +332,7 @@ async fn a_lock_that_a_killed_git_left_on_the_packed_refs_is_not_there_for_ever(
     write(&lock, "");
     let locked = bed.git.forget_ref(&bed.place, &name).await;
     assert!(matches!(locked, Err(GitError::Locked { .. })), "{locked:?}");
-    assert!(lock.exists(), "somebody may be at it");
+    assert!(lock.exists(), "somebody may be using it");
     let old = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     fs::File::options()
         .write(true)
@@ -399,7 +399,7 @@ async fn a_move_forward_that_is_cut_at_any_call_can_be_said_again() {
             .unwrap_or_else(|e| panic!("cut at {at}: {e}"));
         bed.is_clean_at(&to).await;
         if !bed.was_killed(at) {
-            assert!(at > 3, "the sweep came somewhere");
+            assert!(at > 3, "the sweep made progress");
             return;
         }
     }
@@ -547,7 +547,7 @@ async fn a_replay_that_is_cut_at_any_call_can_be_said_again() {
                 }
             }
             if !bed.was_killed(at) {
-                assert!(at > 7, "the sweep came somewhere");
+                assert!(at > 7, "the sweep made progress");
                 break;
             }
         }

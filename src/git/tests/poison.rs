@@ -128,10 +128,7 @@ async fn planted_commands_do_not_run() {
     );
     assert!(!marker.exists(), "{}", fs::read_to_string(&marker).unwrap());
     bed.try_raw(&place.path, ["status"]).await;
-    assert!(
-        marker.exists(),
-        "the poison works on a git that is called plainly"
-    );
+    assert!(marker.exists(), "the poison affects a plain git call");
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ async fn put_back(bed: &Bed) -> Restored {
     let restored = bed.git.put_back(&bed.place, bed.to()).await.unwrap();
     bed.is_put_back().await;
     let again = bed.git.put_back(&bed.place, bed.to()).await.unwrap();
-    assert_eq!(again.wip, restored.wip, "said twice, it does the same");
+    assert_eq!(again.wip, restored.wip, "a second call has the same result");
     restored
 }
 
@@ -84,7 +84,7 @@ async fn nothing_to_keep_is_none() {
     assert_eq!(put_back(&bed).await, Restored::default());
     assert!(
         bed.wt("d/__pycache__/x.pyc").exists(),
-        "caches are as if they were ignored"
+        "caches are treated as ignored"
     );
 }
 
@@ -126,7 +126,7 @@ async fn every_byte_is_kept_and_comes_back() {
     assert_eq!(
         saved(&bed).await.as_deref(),
         Some(sha.as_str()),
-        "the same again is the same commit"
+        "a second call returns the same commit"
     );
     assert_eq!(put_back(&bed).await.wip.as_deref(), Some(sha.as_str()));
     bed.said([
@@ -157,7 +157,7 @@ async fn commits_of_the_agent_are_kept_wherever_it_left_them() {
     assert_eq!(
         bed.said(["rev-parse", "elsewhere"]).await,
         elsewhere,
-        "other branches are not ours"
+        "other branches are not touched"
     );
 }
 

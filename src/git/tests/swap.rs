@@ -227,7 +227,7 @@ async fn a_crash_while_configuration_was_put_back_neither_hides_an_edit_nor_inve
             .await
             .unwrap(),
         ["CLAUDE.md"],
-        "when all was done"
+        "after everything was done"
     );
     // In the middle: one file has been removed and not yet restored.
     fs::create_dir_all(&copies).unwrap();
@@ -586,7 +586,7 @@ async fn folders_and_huge_files_in_the_place_of_configuration() {
         .await;
     assert!(
         matches!(refused, Err(GitError::ConfigTooBig { .. })),
-        "it is a person's: not dropped in silence"
+        "a person's file is not removed silently"
     );
     fs::remove_file(bed.wt(".claude/huge")).unwrap();
     bed.git

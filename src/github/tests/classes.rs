@@ -191,12 +191,12 @@ fn odd_answers() {
     assert_eq!(
         kind(&end(Some(1), &pull, "unexpected EOF\n")),
         "transient",
-        "a cut transfer"
+        "a truncated transfer"
     );
     assert_eq!(
         kind(&end(None, &pull, "")),
         "transient",
-        "killed after it was all said"
+        "killed after the complete response"
     );
     for out in [
         &b"<html>502</html>"[..],

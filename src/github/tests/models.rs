@@ -253,7 +253,7 @@ async fn permissions_are_of_the_account_not_of_the_name() {
     assert_eq!(
         of(&ann(), json!({"user": {"id": 43}})).await,
         Ok(Permission::None),
-        "the name is another's now"
+        "the name belongs to another account now"
     );
     assert_eq!(
         of(&ann(), json!({"user": null})).await,

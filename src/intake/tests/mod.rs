@@ -1,5 +1,4 @@
-//! The decisions of this room, as tables. What is read and stored is tried through the program, with the stand-in for
-//! GitHub.
+//! Tables of the decisions of this module. Reading and storing are tested through the program, with the fake GitHub.
 
 use std::collections::BTreeMap;
 
@@ -74,12 +73,12 @@ fn project() -> Project {
     }
 }
 
-/// Returns the trust and if the author is a person; none if the forge has to be asked.
+/// Returns the trust, and whether the author is a person; `None` if the forge has to be asked.
 fn decided(said: &Comment, ours: &OurPosts, bots: &[i64]) -> Option<(Trust, bool)> {
     decided_among(said, ours, &[], bots)
 }
 
-/// The same, where all of this was read at once.
+/// Like `decided`, for comments that were all read at once.
 fn decided_among(
     said: &Comment,
     ours: &OurPosts,
@@ -106,7 +105,7 @@ fn only_users_are_asked_about_and_only_listed_bots_need_no_asking() {
             by(3, "eve[bot]", AuthorKind::User),
             Some((Trust::ShownOnly, false)),
         ),
-        // A number on the list is that of a bot: a user is asked about all the same.
+        // The listed number is that of a bot; the permission of a user is requested nevertheless.
         (by(9, "listed", AuthorKind::User), None),
         (
             by(8, "stray[bot]", AuthorKind::Bot),
@@ -147,7 +146,7 @@ fn what_is_ours_is_known_by_number_or_by_the_marker_of_what_is_not_recorded_yet(
         decided(&said(ada(), "x\n\n<!-- remand:k1 -->"), &other, &[]),
         Some((Trust::Ours, false))
     );
-    // Quoted, it is the word of whoever quotes it.
+    // A quoted marker belongs to the person who quotes it.
     assert_eq!(
         decided(&said(ada(), "> x\n> <!-- remand:k1 -->"), &other, &[]),
         None
@@ -162,7 +161,7 @@ fn what_is_ours_is_known_by_number_or_by_the_marker_of_what_is_not_recorded_yet(
     );
 }
 
-/// Whoever's account it is: it may be that of a person who may write, or of a bot on the list.
+/// Whatever account it is: it may be that of a person with write permission, or of a listed bot.
 #[test]
 fn what_another_remand_wrote_makes_no_work() {
     let marked = "no\n\n<!-- remand:0123456789abcdef0123456789abcdef -->";
@@ -180,7 +179,7 @@ fn what_another_remand_wrote_makes_no_work() {
         (comment.review, comment.in_reply_to) = (Some(77), in_reply_to);
         comment
     };
-    // What came with its review, and what the forge wraps around its answer.
+    // Comments of its review, and the review that the forge wraps around its reply.
     let review = said(by(AuthorKind::User), marked);
     let with_it = comment("here", None);
     let all = [review, with_it.clone()];
@@ -291,7 +290,7 @@ fn the_last_word_of_each_counts_where_it_is_about_the_head() {
             vec![],
         ),
         (vec![review(1, Dismissed, "abc")], vec![(1, Dismissed)]),
-        // His own word stands, whatever a remand says with his account.
+        // His own review counts, whatever remand posts with his account.
         (
             vec![review(1, Approved, "abc"), by_a_remand],
             vec![(1, Approved)],
@@ -342,16 +341,16 @@ fn a_comment_without_its_review_waits_for_it_but_not_for_ever() {
         (vec![comment(1, None)], vec![]),
         (vec![said(None, "no"), comment(1, Some(77))], vec![]),
         (vec![comment(1, Some(5))], vec![]),
-        // However long ago it was typed: it counts when it was seen.
+        // However long ago it was typed, it counts from when it was seen.
         (vec![comment(1, Some(78))], vec![(1, first)]),
         (
             vec![comment(2, Some(78))],
             vec![(2, "2026-11-16T17:59:00.000Z")],
         ),
         (vec![comment(3, Some(78))], vec![]),
-        // Seen at a time that is yet to come.
+        // Seen at a time in the future.
         (vec![comment(4, Some(78))], vec![(4, first)]),
-        // Stored already.
+        // Already stored.
         (vec![comment(9, Some(78))], vec![]),
         (
             vec![comment(1, Some(78)), comment(6, None), comment(7, Some(79))],

@@ -22,7 +22,7 @@ fn a_syntax_error_is_shown_at_its_line() {
     3 | {{ title
       | ^^^^^^^^ here
       |
-      = help: the language of templates: https://docs.rs/minijinja/3/minijinja/syntax/
+      = help: template syntax: https://docs.rs/minijinja/3/minijinja/syntax/
     "#);
 }
 
@@ -55,7 +55,7 @@ fn an_unknown_field_is_an_error_too() {
 #[test]
 fn an_unknown_field_of_a_list_is_found_by_trying() {
     assert_snapshot!(load_error("again.md", "a\n{% for f in open_findings %}\n{{ f.txet }}\n{% endfor %}"), @r#"
-    error: a field that does not exist
+    error: unknown field
      --> FOLDER/again.md:3:1
       |
     3 | {{ f.txet }}
@@ -68,11 +68,11 @@ fn an_unknown_field_of_a_list_is_found_by_trying() {
 #[test]
 fn outside_text_without_a_fence_is_refused() {
     assert_snapshot!(load_error("review.md", "Review {{ title }} well"), @r#"
-    error: `title` is outside text and stands outside of a fence
+    error: `title` is untrusted text and is not inside a fence
      --> FOLDER/review.md:1:11
       |
     1 | Review {{ title }} well
-      |           ^^^^^ an agent would read this as our own words
+      |           ^^^^^ an agent would take this for instructions from remand
       |
       = help: wrap it: {% filter fence("a label") %} … {% endfilter %}
     "#);
@@ -95,7 +95,7 @@ fn a_template_that_reads_another_is_refused() {
 fn a_template_without_end_is_refused() {
     let source = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
     assert_snapshot!(load_error("again.md", source), @r#"
-    error: the template does not come to an end
+    error: the template does not terminate
      --> FOLDER/again.md:1:1
       |
     1 | {% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}
@@ -112,14 +112,14 @@ fn the_printing_of_everything_is_not_there() {
 
 #[test]
 fn a_file_with_another_name_is_refused() {
-    assert_snapshot!(load_error("fixx.md", ""), @"FOLDER/fixx.md is not a prompt; the names are review.md, fix.md and again.md");
-    assert_snapshot!(load_error("fix.txt", ""), @"FOLDER/fix.txt is not a prompt; the names are review.md, fix.md and again.md");
+    assert_snapshot!(load_error("fixx.md", ""), @"FOLDER/fixx.md is not a prompt; allowed names: review.md, fix.md and again.md");
+    assert_snapshot!(load_error("fix.txt", ""), @"FOLDER/fix.txt is not a prompt; allowed names: review.md, fix.md and again.md");
 }
 
 #[test]
 fn a_folder_that_is_not_there_is_an_error() {
     let error = Prompts::load(Some(Path::new("/nowhere/prompts"))).unwrap_err();
-    assert_snapshot!(error, @"cannot read the folder of prompts /nowhere/prompts");
+    assert_snapshot!(error, @"cannot read the prompts directory /nowhere/prompts");
     assert!(matches!(error, PromptError::Folder { .. }));
 }
 

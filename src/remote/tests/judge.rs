@@ -63,7 +63,7 @@ async fn an_ordinary_change_may_be_pushed() {
         .await;
     assert!(
         matches!(refused, Err(RemoteError::Missing { .. })),
-        "what is not here is not judged to be fine"
+        "a missing commit is not approved"
     );
 }
 

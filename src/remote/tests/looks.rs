@@ -159,7 +159,7 @@ async fn branches_are_looked_at_and_fetched() {
         assert_eq!(
             bed.remote.fetch("fix/a").await.unwrap(),
             Some(rewritten.clone()),
-            "also when it was rewritten"
+            "even if it was rewritten"
         );
     }
     assert!(bed.remote.contains(&rewritten, &bed.start).await.unwrap());
@@ -253,7 +253,7 @@ async fn a_commit_is_taken_by_its_id() {
     let blob = bed.raw(&bed.place.path, ["rev-parse", "HEAD:a"]).await;
     assert!(
         bed.remote.take(&bed.place, "fix/a", &blob).await.is_err(),
-        "what is no commit is not taken"
+        "only commits are imported"
     );
 }
 

@@ -228,7 +228,7 @@ fn remote(
 /// Uses the real PATH, so that the tests run with whichever git comes first on it.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a test takes git from the PATH that it is run with"
+    reason = "tests use the git of the PATH that they are run with"
 )]
 fn environment(root: &Path) -> BTreeMap<String, String> {
     let home = root.to_str().unwrap().to_owned();

@@ -146,7 +146,7 @@ async fn nothing_planted_runs_or_leads_elsewhere() {
     let ran = fs::read_to_string(&marker).unwrap_or_default();
     assert!(
         !ran.is_empty() && !ran.contains(CANARY),
-        "the poison works on a git that is called plainly"
+        "the poison affects a plain git call"
     );
 }
 

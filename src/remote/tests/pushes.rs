@@ -51,7 +51,7 @@ async fn a_remote_that_moved_is_not_pushed_to() {
     assert_eq!(
         bed.at_origin("fix/a").await,
         None,
-        "a branch that was deleted is not made again"
+        "a deleted branch is not created again"
     );
     fs::remove_dir_all(&bed.origin).unwrap();
     assert!(matches!(
@@ -242,7 +242,7 @@ async fn a_push_that_is_cut_before_the_remote_took_it_is_an_error() {
     assert_eq!(
         bed.remote.push(&push).await.unwrap(),
         Pushed::Done,
-        "and it can be said again"
+        "and it can be repeated"
     );
 }
 

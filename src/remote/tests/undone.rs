@@ -124,6 +124,6 @@ async fn who_took_a_fix_back_is_found() {
     assert_eq!(
         bed.remote.undone(&push.to, &squashed, &ours).await.unwrap(),
         None,
-        "who rewrites it keeps it"
+        "rewriting a fix is not reverting it"
     );
 }

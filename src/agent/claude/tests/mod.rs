@@ -119,7 +119,7 @@ fn what_it_may_spend_is_the_least_of_its_bounds() {
     assert!(words(Some(1_000_001)).ends_with("--max-budget-usd 1.000001"));
     assert!(
         words(Some(0)).ends_with("--max-budget-usd 0.000001"),
-        "it refuses a budget of nothing"
+        "claude refuses a budget of 0"
     );
 }
 
@@ -293,7 +293,7 @@ fn a_result_that_is_cut_or_missing_is_no_success() {
     assert_eq!(
         unfinished.tokens,
         Some(3 * 121),
-        "of the messages that were seen"
+        "from the messages that were read"
     );
     assert_eq!(answer(before), "Done.");
 }

@@ -189,7 +189,7 @@ async fn a_commit_that_fails_is_told_to_all_who_were_in_it() {
     stalled.await.unwrap();
     assert_eq!(count(&db).await, 0);
     db.write("append", append).await.unwrap();
-    assert_eq!(count(&db).await, 1, "and the thread goes on");
+    assert_eq!(count(&db).await, 1, "and the thread continues");
 }
 
 async fn limit_pages(db: &Db, pages: i64) {
@@ -238,7 +238,7 @@ async fn a_full_disk_is_told_as_such_to_all_and_passes() {
     assert_eq!(
         usize::try_from(count(&db).await).unwrap(),
         1 + kept,
-        "what was told as kept is there, and no more"
+        "exactly the confirmed writes are there"
     );
     limit_pages(&db, 100_000).await;
     db.write("append", |conn| append_long(conn, 1_000_000))
@@ -262,7 +262,7 @@ async fn a_lock_of_another_program_is_waited_for() {
     .await;
     assert!(
         early.is_err(),
-        "nothing is written beside the other's transaction"
+        "nothing is written during the other transaction"
     );
     assert_eq!(count(&db).await, 0, "and readers do not wait");
     other.execute_batch("COMMIT").unwrap();
