@@ -15,7 +15,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use minijinja::Environment;
+use minijinja::{Environment, Value};
 
 pub(crate) use context::{
     AgainContext, AgentEnvironment, Comment, Extent, FixContext, Issue, ReviewContext,
@@ -25,7 +25,7 @@ pub(crate) use variables::Variable;
 
 use crate::closed_enum::closed_enum;
 use crate::work::PromptCut;
-use context::Values;
+use context::Tally;
 
 closed_enum! {
     /// Names of the prompts, which are also their file names.
@@ -208,14 +208,7 @@ impl Template {
         })
     }
 
-    fn write(&self, values: Values) -> Result<Prompt, PromptError> {
-        let Values {
-            values,
-            stripped,
-            left_out,
-            extents,
-            cuts,
-        } = values;
+    fn write(&self, (values, tally): (Value, Tally)) -> Result<Prompt, PromptError> {
         let text = self
             .environment
             .get_template(self.name.as_str())
@@ -227,10 +220,10 @@ impl Template {
         match fence::unfenced(&text) {
             None => Ok(Prompt {
                 text,
-                stripped,
-                left_out,
-                extents,
-                cuts,
+                stripped: tally.stripped,
+                left_out: tally.left_out,
+                extents: tally.extents,
+                cuts: tally.cuts,
             }),
             Some(outside) => Err(PromptError::Unfenced {
                 name: self.name,
