@@ -42,7 +42,7 @@ pub(crate) use error::GithubError;
 pub(crate) use fetch::{Fetch, KeptPages};
 pub(crate) use pagination::Marks;
 use read::KnownAccount;
-pub(crate) use read::{Account, Answer};
+pub(crate) use read::{Account, Answer, CommentList};
 pub(crate) use write::{NewInline, NewReview, Posted, ReviewEvent};
 
 /// Variables set for every call: gh must not prompt, use colour or print anything else.

@@ -56,15 +56,8 @@ impl<T> Pages<T> {
 
 impl Github {
     /// A whole list or an error. `path` has its own query, if any; the page is added to it.
-    pub(super) async fn list<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        known: &Marks,
-    ) -> Result<Pages<T>, GithubError> {
-        self.list_in(&mut self.single_fetch(), path, known).await
-    }
-
-    /// The same, as a part of a fetch: pages that it kept are not asked for, and those that are read are kept.
+    ///
+    /// Pages that the fetch kept are not asked for, and those that are read are kept.
     pub(super) async fn list_in<T: DeserializeOwned>(
         &self,
         fetch: &mut Fetch,

@@ -16,6 +16,17 @@ use super::{Github, GithubError, endpoint};
 use crate::clock::Time;
 use crate::pull_request::{Author, Comment, Issue, Permission, Pull};
 
+/// List of comments on a pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommentList {
+    /// Without a draft of our own.
+    Reviews,
+    /// Those that stand at lines of the diff.
+    ReviewComments,
+    /// Those under the pull request.
+    IssueComments,
+}
+
 /// Response to a request with an ETag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer<T> {
@@ -103,85 +114,49 @@ impl Github {
         known: &Marks,
     ) -> Result<Pages<Pull>, GithubError> {
         let path = format!("{}/pulls?state=open", endpoint::repository(repo)?);
-        Ok(self
-            .list::<PullJson>(&path, known)
-            .await?
-            .filter_map(|json| Some(json.into())))
+        let fetch = &mut self.single_fetch();
+        let pages = self.list_in::<PullJson>(fetch, &path, known).await?;
+        Ok(pages.filter_map(|json| Some(json.into())))
     }
 
-    /// Without a draft of our own.
-    pub(crate) async fn reviews(
+    pub(crate) async fn comments(
         &self,
+        list: CommentList,
         repo: &str,
         number: i64,
         known: &Marks,
     ) -> Result<Pages<Comment>, GithubError> {
-        self.reviews_in(&mut self.single_fetch(), repo, number, known)
+        self.comments_in(&mut self.single_fetch(), list, (repo, number), known)
             .await
     }
 
-    pub(crate) async fn reviews_in(
+    pub(crate) async fn comments_in(
         &self,
         fetch: &mut Fetch,
-        repo: &str,
-        number: i64,
+        list: CommentList,
+        (repo, number): (&str, i64),
         known: &Marks,
     ) -> Result<Pages<Comment>, GithubError> {
-        let path = format!("{}/reviews", endpoint::numbered(repo, "pulls", number)?);
-        Ok(self
-            .list_in::<Review>(fetch, &path, known)
-            .await?
-            .filter_map(|Review(comment)| comment))
-    }
-
-    /// Those that stand at lines of the diff.
-    pub(crate) async fn review_comments(
-        &self,
-        repo: &str,
-        number: i64,
-        known: &Marks,
-    ) -> Result<Pages<Comment>, GithubError> {
-        self.review_comments_in(&mut self.single_fetch(), repo, number, known)
-            .await
-    }
-
-    pub(crate) async fn review_comments_in(
-        &self,
-        fetch: &mut Fetch,
-        repo: &str,
-        number: i64,
-        known: &Marks,
-    ) -> Result<Pages<Comment>, GithubError> {
-        let path = format!("{}/comments", endpoint::numbered(repo, "pulls", number)?);
-        Ok(self
-            .list_in::<InlineJson>(fetch, &path, known)
-            .await?
-            .filter_map(|json| Some(json.into())))
-    }
-
-    /// Those under the pull request.
-    pub(crate) async fn issue_comments(
-        &self,
-        repo: &str,
-        number: i64,
-        known: &Marks,
-    ) -> Result<Pages<Comment>, GithubError> {
-        self.issue_comments_in(&mut self.single_fetch(), repo, number, known)
-            .await
-    }
-
-    pub(crate) async fn issue_comments_in(
-        &self,
-        fetch: &mut Fetch,
-        repo: &str,
-        number: i64,
-        known: &Marks,
-    ) -> Result<Pages<Comment>, GithubError> {
-        let path = format!("{}/comments", endpoint::numbered(repo, "issues", number)?);
-        Ok(self
-            .list_in::<CommentJson>(fetch, &path, known)
-            .await?
-            .filter_map(|json| Some(json.into())))
+        let (kind, name) = match list {
+            CommentList::Reviews => ("pulls", "reviews"),
+            CommentList::ReviewComments => ("pulls", "comments"),
+            CommentList::IssueComments => ("issues", "comments"),
+        };
+        let path = format!("{}/{name}", endpoint::numbered(repo, kind, number)?);
+        Ok(match list {
+            CommentList::Reviews => {
+                let pages = self.list_in::<Review>(fetch, &path, known).await?;
+                pages.filter_map(|Review(comment)| comment)
+            }
+            CommentList::ReviewComments => {
+                let pages = self.list_in::<InlineJson>(fetch, &path, known).await?;
+                pages.filter_map(|json| Some(json.into()))
+            }
+            CommentList::IssueComments => {
+                let pages = self.list_in::<CommentJson>(fetch, &path, known).await?;
+                pages.filter_map(|json| Some(json.into()))
+            }
+        })
     }
 
     /// An issue, within the time of a fetch.

@@ -9,7 +9,7 @@ use crate::blackboard::{self as bb, Adoption, BoardError, Conn, NewChange, Proje
 use crate::change::{AdoptedBy, Change, State};
 use crate::clock;
 use crate::git::check_branch_name;
-use crate::github::{Answer, Github, GithubError, KeptPages, Marks};
+use crate::github::{Answer, CommentList, Github, GithubError, KeptPages, Marks};
 use crate::pull_request::{
     Author, AuthorKind, Comment, Pull, PullState, Purpose, ReviewState, is_by_a_remand,
 };
@@ -182,7 +182,7 @@ impl Intake {
     async fn entry_state(&self, repo: &str, pull: &Pull) -> Result<State, IntakeError> {
         let reviews = self
             .github
-            .reviews(repo, pull.number, &Marks::default())
+            .comments(CommentList::Reviews, repo, pull.number, &Marks::default())
             .await?
             .items;
         let mut is_approved = false;

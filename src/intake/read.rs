@@ -13,7 +13,7 @@ use super::{Intake, IntakeError, Settings, waits};
 use crate::blackboard::{self as bb, BoardError, Conn, FailedRead, Project};
 use crate::change::{AdoptedBy, Change, ChangeId, State};
 use crate::clock::{self, Time};
-use crate::github::{Answer, Fetch, Github, GithubError, Marks};
+use crate::github::{Answer, CommentList, Fetch, Github, GithubError, Marks};
 use crate::proposal::{self, Bound, Escalation, decision};
 use crate::pull_request::{
     Author, Comment, CommentKind, Permission, Pull, PullRow, PullState, Trust, TrustDecision,
@@ -153,14 +153,20 @@ impl Intake {
             Answer::Unchanged => None,
         };
         // Reviews first: the comments of a review that is listed are listed too.
+        let at = (repo, number);
         let reviews = github
-            .reviews_in(fetch, repo, number, &known.reviews)
+            .comments_in(fetch, CommentList::Reviews, at, &known.reviews)
             .await?;
         let review_comments = github
-            .review_comments_in(fetch, repo, number, &known.review_comments)
+            .comments_in(
+                fetch,
+                CommentList::ReviewComments,
+                at,
+                &known.review_comments,
+            )
             .await?;
         let issue_comments = github
-            .issue_comments_in(fetch, repo, number, &known.issue_comments)
+            .comments_in(fetch, CommentList::IssueComments, at, &known.issue_comments)
             .await?;
         let mut comments = reviews.items;
         comments.extend(review_comments.items);

@@ -16,7 +16,9 @@ use crate::dispatch::interrupt::chain;
 use crate::dispatch::run::reclaim::is_dead;
 use crate::failpoint::crash_point;
 use crate::finding::{Finding, Verdict};
-use crate::github::{Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent};
+use crate::github::{
+    CommentList, Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent,
+};
 use crate::intent::{IntentResult, Payload, PostedReview};
 use crate::process;
 use crate::pull_request::{Comment, CommentKind, PostReviews, ReviewState, marker_line, marker_of};
@@ -473,9 +475,14 @@ impl PostTarget<'_> {
     async fn find(&self, marker: &str, kind: IntentKind) -> Result<Option<Comment>, GithubError> {
         let none = Marks::default();
         let (github, repo, number) = (self.github, self.repo.as_str(), self.number);
-        let mut all = github.reviews(repo, number, &none).await?.items;
-        all.extend(github.issue_comments(repo, number, &none).await?.items);
-        all.extend(github.review_comments(repo, number, &none).await?.items);
+        let mut all = Vec::new();
+        for list in [
+            CommentList::Reviews,
+            CommentList::IssueComments,
+            CommentList::ReviewComments,
+        ] {
+            all.extend(github.comments(list, repo, number, &none).await?.items);
+        }
         // The comments of a review are as old as their lines: they may be older than the review itself.
         let is_inline = |comment: &Comment| comment.kind == CommentKind::ReviewComment;
         let marked = all
