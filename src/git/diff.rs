@@ -2,7 +2,7 @@
 
 use super::command::GitCommand;
 use super::history::check_sha;
-use super::{Git, GitError, Place};
+use super::{Git, GitError, Place, Result};
 use crate::closed_enum::closed_enum;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Git {
         from: &str,
         to: &str,
         cap: usize,
-    ) -> Result<Diff, GitError> {
+    ) -> Result<Diff> {
         check_sha(from)?;
         check_sha(to)?;
         let call = GitCommand::at(place, DIFF)
@@ -77,13 +77,7 @@ impl Git {
     }
 
     /// Like [`Git::diff`], of so many files that their list does not fit beside the text.
-    async fn long_diff(
-        &self,
-        place: &Place,
-        from: &str,
-        to: &str,
-        cap: usize,
-    ) -> Result<Diff, GitError> {
+    async fn long_diff(&self, place: &Place, from: &str, to: &str, cap: usize) -> Result<Diff> {
         let files = self.changed_files(place, from, to).await?;
         let call = GitCommand::at(place, DIFF).args(["-p", "--end-of-options", from, to]);
         let (bytes, truncated) = self.head(call.cap(cap)).await?;
@@ -99,7 +93,7 @@ impl Git {
         place: &Place,
         from: &str,
         to: &str,
-    ) -> Result<Vec<FileChange>, GitError> {
+    ) -> Result<Vec<FileChange>> {
         check_sha(from)?;
         check_sha(to)?;
         let call = GitCommand::at(place, DIFF)

@@ -8,6 +8,9 @@ use super::Operation;
 use super::branch::BadBranchName;
 use crate::process::ProcessError;
 
+/// Result of a git operation.
+pub(crate) type Result<T, E = GitError> = std::result::Result<T, E>;
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitError {
     /// The directory is gone, or something else (a file, a symlink) is in its place.

@@ -6,7 +6,7 @@ use super::command::GitCommand;
 use super::fs_nofollow::{FileKind, path_of, standing};
 use super::history::check_sha;
 use super::wip::wip_ref;
-use super::{Git, GitError, HeadAt, Place, RestorePoint};
+use super::{Git, GitError, HeadAt, Place, RestorePoint, Result};
 
 impl Git {
     /// Moves a clean worktree from one commit to a later one.
@@ -23,7 +23,7 @@ impl Git {
         head_at: impl Into<HeadAt<'_>>,
         from: &str,
         to: &str,
-    ) -> Result<(), GitError> {
+    ) -> Result<()> {
         let head_at = head_at.into();
         head_at.ref_name()?;
         check_sha(from)?;
@@ -80,7 +80,7 @@ impl Git {
         head_at: impl Into<HeadAt<'_>>,
         from: &str,
         to: &str,
-    ) -> Result<(), GitError> {
+    ) -> Result<()> {
         let head_at = head_at.into();
         head_at.ref_name()?;
         check_sha(from)?;
@@ -105,7 +105,7 @@ impl Git {
         self.end_moving(place).await
     }
 
-    async fn merge_forward(&self, place: &Place, from: &str, to: &str) -> Result<(), GitError> {
+    async fn merge_forward(&self, place: &Place, from: &str, to: &str) -> Result<()> {
         let blocked = self.in_the_way(place, from, to).await?;
         if !blocked.is_empty() {
             return Err(GitError::InTheWay { paths: blocked });
@@ -125,7 +125,7 @@ impl Git {
         place: &Place,
         from: &str,
         to: &str,
-    ) -> Result<Vec<String>, GitError> {
+    ) -> Result<Vec<String>> {
         let files = self.net_files(place, from, to).await?;
         // A file that only changes the case of its name, or becomes a directory, is tracked by git.
         let gone: BTreeSet<String> = files

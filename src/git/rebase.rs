@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::command::GitCommand;
 use super::history::check_sha;
 use super::wip::wip_ref;
-use super::{Git, GitError, HeadAt, Place, RestorePoint};
+use super::{Git, GitError, HeadAt, Place, RestorePoint, Result};
 
 /// Commits to replay (`first..head`), their new base, and the run that made them.
 #[derive(Debug, Clone, Copy)]
@@ -44,11 +44,7 @@ impl Git {
     /// The old commits stay on `refs/remand/wip/RUN`; the result is on
     /// `refs/remand/rebased/RUN/HEAD-ONTO`, so that a repeated call, also after a crash, ends at
     /// the same commit. The caller has verified that nobody is at work there.
-    pub(crate) async fn rebase_onto(
-        &self,
-        place: &Place,
-        rebase: Rebase<'_>,
-    ) -> Result<Rebased, GitError> {
+    pub(crate) async fn rebase_onto(&self, place: &Place, rebase: Rebase<'_>) -> Result<Rebased> {
         let Rebase {
             head_at,
             first,
@@ -135,7 +131,7 @@ impl Git {
         place: &Place,
         rebase: Rebase<'_>,
         found: Option<&str>,
-    ) -> Result<bool, GitError> {
+    ) -> Result<bool> {
         if let HeadAt::Branch(_) = rebase.head_at {
             return Ok(false);
         }
@@ -144,12 +140,7 @@ impl Git {
     }
 
     /// Returns true if a commit is the result of replaying the same commits, whatever the target.
-    async fn is_result(
-        &self,
-        place: &Place,
-        rebase: Rebase<'_>,
-        found: &str,
-    ) -> Result<bool, GitError> {
+    async fn is_result(&self, place: &Place, rebase: Rebase<'_>, found: &str) -> Result<bool> {
         let result = result_ref(rebase)?;
         let (folder, _) = result.rsplit_once('/').unwrap_or((result.as_str(), ""));
         for name in self.refs_below(place, &format!("{folder}/")).await? {
@@ -166,12 +157,7 @@ impl Git {
 
     /// Replays with a detached HEAD: the branch moves in one step when everything is done, or not
     /// at all.
-    async fn replay(
-        &self,
-        place: &Place,
-        rebase: Rebase<'_>,
-        result: &str,
-    ) -> Result<Rebased, GitError> {
+    async fn replay(&self, place: &Place, rebase: Rebase<'_>, result: &str) -> Result<Rebased> {
         let Rebase {
             head_at,
             first,
@@ -215,7 +201,7 @@ impl Git {
         Ok(Rebased::Clean(new))
     }
 
-    async fn unmerged(&self, place: &Place) -> Result<Vec<String>, GitError> {
+    async fn unmerged(&self, place: &Place) -> Result<Vec<String>> {
         let bytes = self.bytes(GitCommand::at(place, "ls-files -u -z")).await?;
         let path = |record: &[u8]| {
             let tab = record.iter().position(|b| *b == b'\t')?;
@@ -226,7 +212,7 @@ impl Git {
     }
 }
 
-fn result_ref(rebase: Rebase<'_>) -> Result<String, GitError> {
+fn result_ref(rebase: Rebase<'_>) -> Result<String> {
     // This also validates the run's name.
     let wip = wip_ref(rebase.run)?;
     let run = wip.rsplit('/').next().unwrap_or(rebase.run);

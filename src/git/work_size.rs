@@ -5,7 +5,7 @@ use super::command::GitCommand;
 use super::fs_nofollow::path_of;
 use super::history::check_sha;
 use super::status::Entry;
-use super::{Git, GitError, Place, Uncommitted};
+use super::{Git, GitError, Place, Result, Uncommitted};
 
 /// Number of files and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,7 +36,7 @@ impl Git {
         place: &Place,
         from: &str,
         to: &str,
-    ) -> Result<u64, GitError> {
+    ) -> Result<u64> {
         check_sha(from)?;
         check_sha(to)?;
         let call = GitCommand::at(place, "rev-list --objects --disk-usage")
