@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::fix_size::Commits;
-use super::interrupt::Interrupt;
+use super::interrupt::Result;
 use super::task::Task;
 use crate::agent;
 use crate::blackboard as bb;
@@ -33,7 +33,7 @@ pub(super) struct Span<'a> {
 
 impl Task {
     /// Commits the remaining changes and records the new head, or refuses the run's work with the reason.
-    pub(super) async fn commit(&self, span: Span<'_>, runs: &[Run]) -> Result<(), Interrupt> {
+    pub(super) async fn commit(&self, span: Span<'_>, runs: &[Run]) -> Result<()> {
         self.check_cancelled()?;
         let place = self.place()?;
         let run = span.run;
@@ -120,7 +120,7 @@ impl Task {
         span: Span<'_>,
         runs: &[Run],
         head_after: &str,
-    ) -> Result<Option<String>, Interrupt> {
+    ) -> Result<Option<String>> {
         let diff = self
             .git
             .diff(place, span.first, head_after, DIFF_CAP)
@@ -170,7 +170,7 @@ impl Task {
     }
 
     /// Records why a run's work is not used; `withdraw` does the rest, also after a crash.
-    pub(super) async fn refuse(&self, span: Span<'_>, reason: String) -> Result<(), Interrupt> {
+    pub(super) async fn refuse(&self, span: Span<'_>, reason: String) -> Result<()> {
         let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
         self.write("refuse", move |conn| {
             bb::refuse_run(conn, &claim, &id, &reason)
@@ -180,7 +180,7 @@ impl Task {
     }
 
     /// Removes refused work from the branch, keeps it aside, and fails the item.
-    pub(super) async fn withdraw(&self, span: Span<'_>, reason: &str) -> Result<(), Interrupt> {
+    pub(super) async fn withdraw(&self, span: Span<'_>, reason: &str) -> Result<()> {
         let place = self.place()?;
         let there = self.pushed_from_here(&place, span.first).await;
         let reason = match &there {

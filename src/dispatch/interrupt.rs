@@ -13,6 +13,9 @@ use crate::proposal::{Decision, Escalation, decision};
 
 pub(super) use crate::sanitize::chain;
 
+/// Result of a step of the work on an item.
+pub(crate) type Result<T, E = Interrupt> = std::result::Result<T, E>;
+
 /// Not an error of the program: the way in which work on an item was interrupted.
 #[derive(Debug)]
 pub(crate) enum Interrupt {

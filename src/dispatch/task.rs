@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Dispatch;
-use super::interrupt::{Interrupt, Reverted, chain};
+use super::interrupt::{Interrupt, Result, Reverted, chain};
 use crate::blackboard::{self as bb, Claimed, Conn, Hold, Project};
 use crate::change::{Change, HoldKind};
 use crate::clock;
@@ -49,11 +49,7 @@ pub(super) struct Signs {
 impl Signs {
     /// Waits for the end of a process. An ended claim and `stop --now` end it immediately; a stopping program gives it
     /// the grace period first.
-    pub(super) async fn wait(
-        &self,
-        running: &mut Running,
-        grace: Duration,
-    ) -> Result<(), Interrupt> {
+    pub(super) async fn wait(&self, running: &mut Running, grace: Duration) -> Result<()> {
         let out_of_time = async {
             self.stop.cancelled().await;
             tokio::time::sleep(grace).await;
@@ -329,7 +325,7 @@ impl Task {
     }
 
     /// The current item on the blackboard, if the claim still holds.
-    pub(super) async fn item_now(&self) -> Result<Item, Interrupt> {
+    pub(super) async fn item_now(&self) -> Result<Item> {
         let item = self.read_of(&self.claim.item_id, bb::item).await?;
         if item.epoch == self.claim.epoch {
             Ok(item)
@@ -339,13 +335,13 @@ impl Task {
     }
 
     /// The runs of this item whose work counts, oldest first.
-    pub(super) async fn runs(&self) -> Result<Vec<Run>, Interrupt> {
+    pub(super) async fn runs(&self) -> Result<Vec<Run>> {
         let runs = self.read_of(&self.item.item_id, bb::runs_of).await?;
         Ok(runs.into_iter().filter(|run| !run.discarded).collect())
     }
 
     /// Checks that the work may continue: between any two steps the claim may end or the program may be told to stop.
-    pub(super) fn check_cancelled(&self) -> Result<(), Interrupt> {
+    pub(super) fn check_cancelled(&self) -> Result<()> {
         if self.fenced.is_cancelled() {
             return Err(Interrupt::Fenced);
         }
@@ -362,7 +358,7 @@ impl Task {
     }
 
     /// Checks before a new step of this item: a stop lets only running work finish.
-    pub(super) async fn not_stopped(&self) -> Result<(), Interrupt> {
+    pub(super) async fn not_stopped(&self) -> Result<()> {
         if self.change_now().await?.stopped {
             Err(Interrupt::Paused)
         } else {

@@ -7,7 +7,7 @@ use super::gate_run::{Red, output_end};
 use super::gate_summary::gate_summary;
 use crate::blackboard::{self as bb, GateRejection};
 use crate::clock;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::task::Task;
 use crate::finding::Verdict;
 use crate::git::{GateView, Place, Worktree};
@@ -27,7 +27,7 @@ impl Task {
         worktree: &Worktree,
         base: &str,
         head: &str,
-    ) -> Result<(), Interrupt> {
+    ) -> Result<()> {
         if !self.tries_gates() {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl Task {
         worktree: &Worktree,
         base: &str,
         head: &str,
-    ) -> Result<Option<GateRejection>, Interrupt> {
+    ) -> Result<Option<GateRejection>> {
         self.base_passes(worktree, base, head).await?;
         if !self.tries_gates() {
             return Ok(None);
@@ -89,7 +89,7 @@ impl Task {
     }
 
     /// Ends the review without a reviewer. In shadow nothing follows from it.
-    pub(crate) async fn finish_by_gate(&self, red: GateRejection) -> Result<(), Interrupt> {
+    pub(crate) async fn finish_by_gate(&self, red: GateRejection) -> Result<()> {
         self.check_cancelled()?;
         let claim = self.claim.clone();
         if self.in_shadow {
@@ -122,12 +122,7 @@ impl Task {
             && self.rules.gate_in != GateIn::Worktree
     }
 
-    async fn gates_on_head(
-        &self,
-        place: &Place,
-        head: &str,
-        tree: &str,
-    ) -> Result<Option<Red>, Interrupt> {
+    async fn gates_on_head(&self, place: &Place, head: &str, tree: &str) -> Result<Option<Red>> {
         let repository = self.own_repository();
         repository.ready().await?;
         repository.take(place, &self.change.branch, head).await?;

@@ -8,7 +8,7 @@ use super::gate_summary::gate_summary;
 use super::project_commands::{CommandEnd, FinishedCommand, ProjectCommand, ProjectCommands};
 use crate::blackboard as bb;
 use crate::clock;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::task::Task;
 use crate::event::{NewEvent, body};
@@ -47,10 +47,7 @@ impl SetUpFailure {
 
 impl ProjectCommands<'_> {
     /// Runs the project's set-up command to its end, and appends an event with the result.
-    pub(crate) async fn run_set_up(
-        &self,
-        set_up: SetUp<'_>,
-    ) -> Result<Option<SetUpFailure>, Interrupt> {
+    pub(crate) async fn run_set_up(&self, set_up: SetUp<'_>) -> Result<Option<SetUpFailure>> {
         let SetUp {
             place,
             site,
@@ -119,7 +116,7 @@ impl Task {
         place: SetUpPlace,
         path: &Path,
         done: &FinishedCommand,
-    ) -> Result<(), Interrupt> {
+    ) -> Result<()> {
         let result = match done.end {
             CommandEnd::Passed => SetUpResult::Done,
             CommandEnd::TimedOut => SetUpResult::TimedOut,

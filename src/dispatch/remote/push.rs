@@ -6,7 +6,7 @@ use crate::change::ChangeId;
 use crate::clock;
 use crate::dispatch::Dispatch;
 use crate::dispatch::commit::Span;
-use crate::dispatch::interrupt::{Interrupt, Reverted};
+use crate::dispatch::interrupt::{Interrupt, Result, Reverted};
 use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::run::worktree_lock::WorktreeLock;
 use crate::dispatch::task::Task;
@@ -32,7 +32,7 @@ impl Dispatch {
     }
 
     /// Checks the settings as for an active change, but asks nobody: the next run of the change asks.
-    async fn has_trusted_settings(&self, id: &ChangeId, remote: &Remote) -> Result<(), Interrupt> {
+    async fn has_trusted_settings(&self, id: &ChangeId, remote: &Remote) -> Result<()> {
         let settings = remote.push_settings().await?;
         let known = self
             .db
@@ -47,7 +47,7 @@ impl Dispatch {
         }
     }
 
-    async fn settle_push(&self, push: &Intent) -> Result<(), Interrupt> {
+    async fn settle_push(&self, push: &Intent) -> Result<()> {
         let id = push.change_id.clone();
         let (change, project) = self
             .db
@@ -103,7 +103,7 @@ impl Dispatch {
 
 impl Task {
     /// True if the commit is known to be on the remote.
-    pub(crate) async fn is_pushed(&self, head: &str) -> Result<bool, Interrupt> {
+    pub(crate) async fn is_pushed(&self, head: &str) -> Result<bool> {
         let key = self.push_key(head);
         let intent = self.read(move |conn| bb::intent(conn, &key)).await?;
         Ok(intent.is_some_and(|intent| intent.result == Some(IntentResult::Done)))
@@ -111,7 +111,7 @@ impl Task {
 
     /// Pushes one commit. If the remote had moved, only that is recorded, and the next step of the fix continues from
     /// there.
-    pub(crate) async fn push(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
+    pub(crate) async fn push(&self, span: Span<'_>, head: &str) -> Result<()> {
         self.check_cancelled()?;
         let change = self.change_now().await?;
         if change.paused || change.held_until.is_some() {
@@ -190,7 +190,7 @@ impl Task {
         }
     }
 
-    async fn intend(&self, push: &Push) -> Result<(), Interrupt> {
+    async fn intend(&self, push: &Push) -> Result<()> {
         let intent = NewIntent {
             key: self.push_key(&push.to),
             change_id: self.change.change_id.clone(),
@@ -218,7 +218,7 @@ impl Task {
         head: &str,
         remote: &Remote,
         theirs: &str,
-    ) -> Result<(), Interrupt> {
+    ) -> Result<()> {
         let now = self.remote_head(remote).await?;
         let key = self.push_key(head);
         let theirs = if now == theirs {
@@ -281,12 +281,7 @@ impl Task {
         }
     }
 
-    async fn refuse_reverted(
-        &self,
-        span: Span<'_>,
-        key: String,
-        taken: Reverted,
-    ) -> Result<(), Interrupt> {
+    async fn refuse_reverted(&self, span: Span<'_>, key: String, taken: Reverted) -> Result<()> {
         let (claim, run_id, id) = (
             self.claim.clone(),
             span.run.run_id.clone(),
@@ -303,7 +298,7 @@ impl Task {
 
     /// Records the remote's head too: if it were found later, it would look like a person's answer to the escalation
     /// that follows.
-    async fn give_up_push(&self, key: String, theirs: &str) -> Result<(), Interrupt> {
+    async fn give_up_push(&self, key: String, theirs: &str) -> Result<()> {
         let (id, theirs) = (self.change.change_id.clone(), theirs.to_owned());
         self.write("push_moved", move |conn| {
             bb::end_intent(conn, &key, IntentResult::Moved, None, clock::now())?;
