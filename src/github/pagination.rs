@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::call::{Call, read_body};
 use super::fetch::{Fetch, KeptPage};
 use super::response::Reply;
-use super::{Github, GithubError};
+use super::{Github, GithubError, Result};
 
 /// The most that GitHub gives at once.
 const FULL: usize = 100;
@@ -63,7 +63,7 @@ impl Github {
         fetch: &mut Fetch,
         path: &str,
         known: &Marks,
-    ) -> Result<Pages<T>, GithubError> {
+    ) -> Result<Pages<T>> {
         let deadline = fetch.deadline().min(self.deadline());
         let joint = if path.contains('?') { '&' } else { '?' };
         let mut pages = Pages {
@@ -111,7 +111,7 @@ impl Github {
     }
 }
 
-fn to_keep(path: &str, reply: Reply, known_next: Option<&Mark>) -> Result<KeptPage, GithubError> {
+fn to_keep(path: &str, reply: Reply, known_next: Option<&Mark>) -> Result<KeptPage> {
     match reply {
         Reply::Unchanged { head } => Ok(KeptPage {
             etag: String::new(),

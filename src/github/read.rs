@@ -12,7 +12,7 @@ use super::model::{
 };
 use super::pagination::{Marks, Pages};
 use super::response::Reply;
-use super::{Github, GithubError, endpoint};
+use super::{Github, GithubError, Result, endpoint};
 use crate::clock::Time;
 use crate::pull_request::{Author, Comment, Issue, Permission, Pull};
 
@@ -56,7 +56,7 @@ const ACCOUNT_HOLDS: Duration = Duration::from_secs(15 * 60);
 
 impl Github {
     /// True if gh is logged in with this account; false if that is unknown. The answer of GitHub is cached.
-    pub(crate) async fn is_logged_in_as(&self, id: i64) -> Result<bool, GithubError> {
+    pub(crate) async fn is_logged_in_as(&self, id: i64) -> Result<bool> {
         let known = *self.shared.account.borrow();
         if let Some(known) = known.filter(|known| known.asked_at.elapsed() < ACCOUNT_HOLDS) {
             return Ok(known.id == Some(id));
@@ -76,7 +76,7 @@ impl Github {
     }
 
     /// The account that gh is logged in with, and further facts from the response.
-    pub(crate) async fn me(&self) -> Result<Account, GithubError> {
+    pub(crate) async fn me(&self) -> Result<Account> {
         let path = "user";
         let call = Call::get(path.to_owned());
         let reply = self.ask(&call, self.deadline()).await?;
@@ -93,7 +93,7 @@ impl Github {
         repo: &str,
         number: i64,
         etag: Option<&str>,
-    ) -> Result<Answer<Pull>, GithubError> {
+    ) -> Result<Answer<Pull>> {
         self.pull_in(&self.single_fetch(), repo, number, etag).await
     }
 
@@ -103,16 +103,12 @@ impl Github {
         repo: &str,
         number: i64,
         etag: Option<&str>,
-    ) -> Result<Answer<Pull>, GithubError> {
+    ) -> Result<Answer<Pull>> {
         let path = endpoint::numbered(repo, "pulls", number)?;
         self.read_unless::<PullJson, _>(fetch, &path, etag).await
     }
 
-    pub(crate) async fn open_pulls(
-        &self,
-        repo: &str,
-        known: &Marks,
-    ) -> Result<Pages<Pull>, GithubError> {
+    pub(crate) async fn open_pulls(&self, repo: &str, known: &Marks) -> Result<Pages<Pull>> {
         let path = format!("{}/pulls?state=open", endpoint::repository(repo)?);
         let fetch = &mut self.single_fetch();
         let pages = self.list_in::<PullJson>(fetch, &path, known).await?;
@@ -125,7 +121,7 @@ impl Github {
         repo: &str,
         number: i64,
         known: &Marks,
-    ) -> Result<Pages<Comment>, GithubError> {
+    ) -> Result<Pages<Comment>> {
         self.comments_in(&mut self.single_fetch(), list, (repo, number), known)
             .await
     }
@@ -136,7 +132,7 @@ impl Github {
         list: CommentList,
         (repo, number): (&str, i64),
         known: &Marks,
-    ) -> Result<Pages<Comment>, GithubError> {
+    ) -> Result<Pages<Comment>> {
         let (kind, name) = match list {
             CommentList::Reviews => ("pulls", "reviews"),
             CommentList::ReviewComments => ("pulls", "comments"),
@@ -166,18 +162,14 @@ impl Github {
         repo: &str,
         number: i64,
         etag: Option<&str>,
-    ) -> Result<Answer<Issue>, GithubError> {
+    ) -> Result<Answer<Issue>> {
         let path = endpoint::numbered(repo, "issues", number)?;
         self.read_unless::<IssueJson, _>(fetch, &path, etag).await
     }
 
     /// Returns an account's permission for a repository: none if its name now belongs to another account, or if GitHub
     /// knows of none.
-    pub(crate) async fn permission(
-        &self,
-        repo: &str,
-        author: &Author,
-    ) -> Result<Permission, GithubError> {
+    pub(crate) async fn permission(&self, repo: &str, author: &Author) -> Result<Permission> {
         let repository = endpoint::repository(repo)?;
         let Some(login) = endpoint::login(&author.login) else {
             return Ok(Permission::None);
@@ -193,11 +185,7 @@ impl Github {
     }
 
     /// The date of a commit; none where GitHub has no such commit.
-    pub(crate) async fn commit_date(
-        &self,
-        repo: &str,
-        sha: &str,
-    ) -> Result<Option<String>, GithubError> {
+    pub(crate) async fn commit_date(&self, repo: &str, sha: &str) -> Result<Option<String>> {
         match self.read::<CommitJson>(endpoint::commit(repo, sha)?).await {
             Ok(json) => Ok(Some(json.date())),
             Err(GithubError::NotFound { .. }) => Ok(None),
@@ -205,7 +193,7 @@ impl Github {
         }
     }
 
-    async fn read<T: DeserializeOwned>(&self, path: String) -> Result<T, GithubError> {
+    async fn read<T: DeserializeOwned>(&self, path: String) -> Result<T> {
         let call = Call::get(path.clone());
         let reply = self.ask(&call, self.deadline()).await?;
         read_body(&path, &reply.new_answer(&path)?.1)
@@ -217,7 +205,7 @@ impl Github {
         fetch: &Fetch,
         path: &str,
         etag: Option<&str>,
-    ) -> Result<Answer<T>, GithubError> {
+    ) -> Result<Answer<T>> {
         let call = Call::get(path.to_owned()).unless(etag);
         let deadline = fetch.deadline().min(self.deadline());
         match self.ask(&call, deadline).await? {
