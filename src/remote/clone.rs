@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Remote, RemoteError};
+use super::{Remote, RemoteError, Result};
 use crate::clock;
 use crate::failpoint::crash_point;
 
@@ -76,7 +76,7 @@ impl Remote {
     /// a killed git are gone. Called before each use; if nothing changed, it costs a few file
     /// system reads.
     #[expect(clippy::unused_async, reason = "a db like the others, which wait")]
-    pub(crate) async fn ready(&self) -> Result<(), RemoteError> {
+    pub(crate) async fn ready(&self) -> Result<()> {
         let dir = self.path();
         if self.check().is_err() {
             crash_point!("ready.before");
@@ -95,7 +95,7 @@ impl Remote {
         Ok(())
     }
 
-    fn make(&self) -> Result<(), RemoteError> {
+    fn make(&self) -> Result<()> {
         let dir = self.path();
         if let Ok(meta) = dir.symlink_metadata()
             && !meta.is_dir()
@@ -127,7 +127,7 @@ impl Remote {
 
     /// Checks, before credentials are used, that this is the clone that remand made and that its
     /// configuration is unmodified.
-    pub(super) fn check(&self) -> Result<(), RemoteError> {
+    pub(super) fn check(&self) -> Result<()> {
         let dir = self.path();
         let reads = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
         let is_folder = dir.symlink_metadata().is_ok_and(|meta| meta.is_dir());
@@ -150,7 +150,7 @@ impl Remote {
 
 /// Replaces a file atomically. The temporary name is unique, since two processes may do it
 /// concurrently.
-fn replace(path: &Path, text: &str) -> Result<(), RemoteError> {
+fn replace(path: &Path, text: &str) -> Result<()> {
     let new = path.with_extension(format!("new-{}", Uuid::new_v4()));
     let mut file = OpenOptions::new()
         .write(true)
@@ -164,7 +164,7 @@ fn replace(path: &Path, text: &str) -> Result<(), RemoteError> {
     fs::rename(&new, path).map_err(RemoteError::file("replace", path))
 }
 
-fn locks_below(folder: &Path) -> Result<Vec<PathBuf>, RemoteError> {
+fn locks_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut locks = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -191,7 +191,7 @@ fn locks_below(folder: &Path) -> Result<Vec<PathBuf>, RemoteError> {
     Ok(locks)
 }
 
-fn remove_stale(lock: &Path, aged: Duration) -> Result<(), RemoteError> {
+fn remove_stale(lock: &Path, aged: Duration) -> Result<()> {
     let Ok(modified) = lock.symlink_metadata().and_then(|meta| meta.modified()) else {
         return Ok(());
     };
@@ -205,7 +205,7 @@ fn remove_stale(lock: &Path, aged: Duration) -> Result<(), RemoteError> {
     }
 }
 
-fn remove(path: &Path) -> Result<(), RemoteError> {
+fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(RemoteError::file("remove", path)(error))
