@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::read_failure::{Kind, REFUSALS, ReadFailure, SLOW_READS, too_slow, trouble};
 use super::remote_head::ForgeHead;
 use super::trust::{Known, Written, by_permission, known};
-use super::{Intake, IntakeError, Settings, waits};
+use super::{Intake, Result, Settings, waits};
 use crate::blackboard::{self as bb, BoardError, Conn, FailedRead, Project};
 use crate::change::{AdoptedBy, Change, ChangeId, State};
 use crate::clock::{self, Time};
@@ -60,7 +60,7 @@ pub(super) struct Before {
 
 impl Intake {
     /// Reads a pull request and stores the result. Returns the number of new comments.
-    pub(super) async fn read_pull(&self, row: &PullRow) -> Result<usize, IntakeError> {
+    pub(super) async fn read_pull(&self, row: &PullRow) -> Result<usize> {
         let Some(change_id) = row.change_id.clone() else {
             return Ok(0);
         };
@@ -218,7 +218,7 @@ impl Intake {
         &self,
         before: &Before,
         comments: Vec<Comment>,
-    ) -> Result<Vec<(Comment, TrustDecision)>, IntakeError> {
+    ) -> Result<Vec<(Comment, TrustDecision)>> {
         let ours = self
             .db
             .read_of(&before.change.change_id, bb::our_posts)
@@ -271,11 +271,7 @@ impl Intake {
     }
 
     /// Returns the cached permission of an account, or asks the forge.
-    pub(super) async fn permission(
-        &self,
-        repo: &str,
-        author: &Author,
-    ) -> Result<Permission, IntakeError> {
+    pub(super) async fn permission(&self, repo: &str, author: &Author) -> Result<Permission> {
         let (holds, id, name) = (self.settings.permission_holds, author.id, repo.to_owned());
         let known = self
             .db
