@@ -1,7 +1,7 @@
 //! Difference between two commits: files, line counts, and the text that a reviewer reads.
 
 use super::command::GitCommand;
-use super::history::check_sha;
+use super::history::check_shas;
 use super::{Git, GitError, Place, Result};
 use crate::closed_enum::closed_enum;
 
@@ -59,8 +59,7 @@ impl Git {
         to: &str,
         cap: usize,
     ) -> Result<Diff> {
-        check_sha(from)?;
-        check_sha(to)?;
+        check_shas([from, to])?;
         let call = GitCommand::at(place, DIFF)
             .args(["--raw", "--numstat", "-z", "-p", "--end-of-options"])
             .args([from, to]);
@@ -94,8 +93,7 @@ impl Git {
         from: &str,
         to: &str,
     ) -> Result<Vec<FileChange>> {
-        check_sha(from)?;
-        check_sha(to)?;
+        check_shas([from, to])?;
         let call = GitCommand::at(place, DIFF)
             .arg("--raw")
             .arg("--numstat")

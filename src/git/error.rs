@@ -119,6 +119,21 @@ pub(crate) enum GitError {
 }
 
 impl GitError {
+    pub(super) fn elsewhere(branch: String, expected: &str, found: Option<String>) -> Self {
+        Self::Elsewhere {
+            branch,
+            expected: expected.to_owned(),
+            found,
+        }
+    }
+
+    pub(super) fn not_forward(from: &str, to: &str) -> Self {
+        Self::NotForward {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        }
+    }
+
     /// Output that does not match git's documentation.
     pub(super) fn output(args: &str, found: &[u8]) -> Self {
         Self::Output {

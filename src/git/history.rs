@@ -95,15 +95,13 @@ impl Git {
         a: &str,
         b: &str,
     ) -> Result<Option<String>> {
-        check_sha(a)?;
-        check_sha(b)?;
+        check_shas([a, b])?;
         self.maybe_line(GitCommand::at(place, "merge-base --end-of-options").args([a, b]))
             .await
     }
 
     pub(crate) async fn is_ancestor(&self, place: &Place, a: &str, b: &str) -> Result<bool> {
-        check_sha(a)?;
-        check_sha(b)?;
+        check_shas([a, b])?;
         self.yes(GitCommand::at(place, "merge-base --is-ancestor --end-of-options").args([a, b]))
             .await
     }
@@ -153,8 +151,7 @@ impl Git {
 
     /// Lists commits that `to` has and `from` does not, newest first.
     pub(crate) async fn log(&self, place: &Place, from: &str, to: &str) -> Result<Vec<Commit>> {
-        check_sha(from)?;
-        check_sha(to)?;
+        check_shas([from, to])?;
         let call = GitCommand::at(
             place,
             "log -z --no-show-signature --no-notes --no-color --encoding=UTF-8",
@@ -177,8 +174,7 @@ impl Git {
         to: &str,
         seconds: u64,
     ) -> Result<Vec<String>> {
-        check_sha(from)?;
-        check_sha(to)?;
+        check_shas([from, to])?;
         let call = GitCommand::at(place, "rev-list")
             .arg(format!("--max-age={seconds}"))
             .arg("--end-of-options")
@@ -212,6 +208,10 @@ fn read_log(text: &str) -> Option<Vec<Commit>> {
         })
     };
     fields.chunks(5).map(commit).collect()
+}
+
+pub(super) fn check_shas<const N: usize>(texts: [&str; N]) -> Result<()> {
+    texts.into_iter().try_for_each(check_sha)
 }
 
 /// Checks for a full id in lower case, SHA-1 or SHA-256: it cannot be an option, a path or an

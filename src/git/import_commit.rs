@@ -66,25 +66,13 @@ impl Git {
 
     /// Deletes a ref. Only refs of remand are accepted.
     pub(crate) async fn forget_ref(&self, place: &Place, name: &str) -> Result<()> {
-        if !name.starts_with("refs/remand/") {
-            return Err(GitError::NotARef {
-                text: name.to_owned(),
-            });
-        }
-        self.run(GitCommand::at(place, "update-ref --no-deref -d").arg(name))
-            .await
+        self.run(forget(place, name)?).await
     }
 
     /// Deletes a ref if it is still at this commit.
     pub(crate) async fn forget_ref_at(&self, place: &Place, name: &str, sha: &str) -> Result<()> {
         check_sha(sha)?;
-        if !name.starts_with("refs/remand/") {
-            return Err(GitError::NotARef {
-                text: name.to_owned(),
-            });
-        }
-        self.run(GitCommand::at(place, "update-ref --no-deref -d").args([name, sha]))
-            .await
+        self.run(forget(place, name)?.arg(sha)).await
     }
 
     /// Confines the other side of a fetch into remand's clone.
@@ -166,13 +154,18 @@ impl Git {
         self.bytes(call).await?;
         match self.resolve(place, name).await? {
             Some(found) if found == sha => Ok(()),
-            found => Err(GitError::Elsewhere {
-                branch: name.to_owned(),
-                expected: sha.to_owned(),
-                found,
-            }),
+            found => Err(GitError::elsewhere(name.to_owned(), sha, found)),
         }
     }
+}
+
+fn forget(place: &Place, name: &str) -> Result<GitCommand> {
+    if !name.starts_with("refs/remand/") {
+        return Err(GitError::NotARef {
+            text: name.to_owned(),
+        });
+    }
+    Ok(GitCommand::at(place, "update-ref --no-deref -d").arg(name))
 }
 
 /// Quotes a word for the shell with which git starts the other side of a fetch.

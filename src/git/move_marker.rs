@@ -47,11 +47,7 @@ impl Git {
             && place.index_lock().symlink_metadata().is_err();
         if !is_whole {
             let run = format!("moved-{to}");
-            let back = RestorePoint {
-                head_at,
-                head_before: &to,
-                run: &run,
-            };
+            let back = RestorePoint::new(head_at, &to, &run);
             self.unblock(place, back).await?;
             let is_begun = match self.clean_head(place, head_at).await {
                 Err(_) => true,

@@ -1,7 +1,7 @@
 //! Net difference between two commits, with contents, for checks that must read them.
 
 use super::command::GitCommand;
-use super::history::check_sha;
+use super::history::{check_sha, check_shas};
 use super::{Git, GitError, Place, Result};
 
 /// Path at which two commits differ. Renames are not detected: they are a removal and an addition.
@@ -37,8 +37,7 @@ impl Git {
         from: &str,
         to: &str,
     ) -> Result<Vec<NetFile>> {
-        check_sha(from)?;
-        check_sha(to)?;
+        check_shas([from, to])?;
         let call = GitCommand::at(place, "diff-tree -r --raw -z --no-renames --full-index --ignore-submodules=none --end-of-options")
             .arg(from)
             .arg(to);
@@ -151,8 +150,7 @@ impl Git {
 }
 
 fn beyond(call: GitCommand, from: &str, to: &str, known: &str) -> Result<GitCommand> {
-    check_sha(from)?;
-    check_sha(to)?;
+    check_shas([from, to])?;
     Ok(call
         .arg(to)
         .arg(format!("^{from}"))

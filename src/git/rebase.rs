@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::command::GitCommand;
-use super::history::check_sha;
+use super::history::check_shas;
 use super::wip::wip_ref;
 use super::{Git, GitError, HeadAt, Place, RestorePoint, Result};
 
@@ -53,14 +53,9 @@ impl Git {
             run,
         } = rebase;
         head_at.ref_name()?;
-        for sha in [first, head, onto] {
-            check_sha(sha)?;
-        }
+        check_shas([first, head, onto])?;
         if !self.is_ancestor(place, first, head).await? {
-            return Err(GitError::NotForward {
-                from: first.to_owned(),
-                to: head.to_owned(),
-            });
+            return Err(GitError::not_forward(first, head));
         }
         let result = result_ref(rebase)?;
         let done = self.resolve(place, &result).await?;
@@ -72,15 +67,8 @@ impl Git {
                     found?;
                 }
                 let to = done.as_deref().unwrap_or(head);
-                self.put_back(
-                    place,
-                    RestorePoint {
-                        head_at,
-                        head_before: to,
-                        run,
-                    },
-                )
-                .await?;
+                let back = RestorePoint::new(head_at, to, run);
+                self.put_back(place, back).await?;
                 Some(to.to_owned())
             }
         };
@@ -93,30 +81,16 @@ impl Git {
             Some(other) if other != head && self.is_result(place, rebase, &other).await? => {
                 // It was replayed onto an earlier head of the remote, and interrupted before that
                 // was recorded.
-                self.put_back(
-                    place,
-                    RestorePoint {
-                        head_at,
-                        head_before: head,
-                        run,
-                    },
-                )
-                .await?;
+                let back = RestorePoint::new(head_at, head, run);
+                self.put_back(place, back).await?;
                 Some(head.to_owned())
             }
             found => found,
         };
         if found.as_deref() != Some(head) {
-            return Err(GitError::Elsewhere {
-                branch: head_at.expected(),
-                expected: head.to_owned(),
-                found,
-            });
+            return Err(GitError::elsewhere(head_at.expected(), head, found));
         }
-        let blocked = self.in_the_way(place, head, onto).await?;
-        if !blocked.is_empty() {
-            return Err(GitError::InTheWay { paths: blocked });
-        }
+        self.refuse_overwriting(place, head, onto).await?;
         self.save_wip(place, head_at, first, run).await?;
         self.begin_moving(place, head).await?;
         let rebased = self.replay(place, rebase, &result).await?;
@@ -186,10 +160,7 @@ impl Git {
         }
         let new = self.head_commit(place).await?;
         if !self.is_ancestor(place, onto, &new).await? {
-            return Err(GitError::NotForward {
-                from: onto.to_owned(),
-                to: new,
-            });
+            return Err(GitError::not_forward(onto, &new));
         }
         self.set_ref(place, result, &new).await?;
         if let HeadAt::Branch(_) = head_at {

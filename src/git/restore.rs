@@ -27,6 +27,16 @@ pub(crate) struct RestorePoint<'a> {
     pub(crate) run: &'a str,
 }
 
+impl<'a> RestorePoint<'a> {
+    pub(crate) fn new(head_at: HeadAt<'a>, head_before: &'a str, run: &'a str) -> Self {
+        Self {
+            head_at,
+            head_before,
+            run,
+        }
+    }
+}
+
 /// State of a worktree after [`Git::unblock`].
 #[derive(Debug, Clone)]
 pub(crate) struct Unblocked {

@@ -3,7 +3,7 @@
 
 use super::command::GitCommand;
 use super::fs_nofollow::path_of;
-use super::history::check_sha;
+use super::history::check_shas;
 use super::status::Entry;
 use super::{Git, GitError, Place, Result, Uncommitted};
 
@@ -37,8 +37,7 @@ impl Git {
         from: &str,
         to: &str,
     ) -> Result<u64> {
-        check_sha(from)?;
-        check_sha(to)?;
+        check_shas([from, to])?;
         let call = GitCommand::at(place, "rev-list --objects --disk-usage")
             .arg(to)
             .arg(format!("^{from}"));

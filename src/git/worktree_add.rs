@@ -156,11 +156,7 @@ impl Git {
             match head_at {
                 HeadAt::Branch(branch) => {
                     let found = Some(old.clone());
-                    return Err(GitError::Elsewhere {
-                        branch: branch.to_owned(),
-                        expected: sha.to_owned(),
-                        found,
-                    });
+                    return Err(GitError::elsewhere(branch.to_owned(), sha, found));
                 }
                 // Commits of the deleted worktree that the remote does not have are kept.
                 HeadAt::Detached(_) => {

@@ -394,16 +394,8 @@ impl Task {
 
     async fn go_back(&self, place: &Place, theirs: &str, here: &str) -> Result<()> {
         let run = format!("taken-back-{here}");
-        self.git
-            .put_back(
-                place,
-                RestorePoint {
-                    head_at: self.head_at(),
-                    head_before: theirs,
-                    run: &run,
-                },
-            )
-            .await?;
+        let back = RestorePoint::new(self.head_at(), theirs, &run);
+        self.git.put_back(place, back).await?;
         let summary = format!(
             "the worktree was reset to {}, the head on the remote; {} is kept on refs/remand/wip/{run}",
             short_sha(theirs),

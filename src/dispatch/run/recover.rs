@@ -126,11 +126,7 @@ async fn clean_up(git: &Git, project: &Project, change: &Change, run: &Run) -> R
         Ok(place) => place,
         Err(error) => return Ok(Cleaned::LeftAlone(chain(&error))),
     };
-    let to = RestorePoint {
-        head_at: head_at(change),
-        head_before: &run.head_before,
-        run: run.run_id.as_str(),
-    };
+    let to = RestorePoint::new(head_at(change), &run.head_before, run.run_id.as_str());
     let found = git.unblock(&place, to).await?;
     let now = &found.now;
     let record = swap_record(Path::new(&run.dir));

@@ -166,16 +166,8 @@ impl Task {
             .filter(|_| self.head_at().fits(now.branch.as_deref()))
         {
             let run = format!("setup-{}", self.change.change_id);
-            self.git
-                .put_back(
-                    place,
-                    RestorePoint {
-                        head_at: self.head_at(),
-                        head_before: &head,
-                        run: &run,
-                    },
-                )
-                .await?;
+            let back = RestorePoint::new(self.head_at(), &head, &run);
+            self.git.put_back(place, back).await?;
         }
         Ok(())
     }

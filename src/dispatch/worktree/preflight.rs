@@ -198,11 +198,7 @@ impl Task {
 
     /// Returns the state to restore the worktree to; changes found there are kept under the run's name.
     pub(crate) fn restore_point<'a>(&'a self, head: &'a str, run: &'a Run) -> RestorePoint<'a> {
-        RestorePoint {
-            head_at: self.head_at(),
-            head_before: head,
-            run: run.run_id.as_str(),
-        }
+        RestorePoint::new(self.head_at(), head, run.run_id.as_str())
     }
 
     /// Detaches a managed worktree that is on its change's branch although it should be detached, unless it has
