@@ -10,10 +10,10 @@
 //! the tree, which this module writes and never reads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::agent_config_paths::{TreeFile, read_tree};
@@ -460,11 +460,7 @@ pub(super) fn quoted(path: &[u8]) -> Vec<u8> {
 }
 
 pub(super) fn make_folder(path: &Path) -> Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(at("make", path))
+    files::make_private_dir(path).map_err(at("make", path))
 }
 
 /// Removes a path recursively, including read-only directories, which package caches have.

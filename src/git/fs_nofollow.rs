@@ -3,10 +3,10 @@
 //! Independent of git. Contents are read by [`crate::files`].
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use super::{GitError, Result};
@@ -139,12 +139,7 @@ pub(super) fn remove_empty_parents(root: &Path, path: &Path) {
 pub(super) fn write_new(root: &Path, path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     make_parents(root, path)?;
     let full = root.join(path);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&full)
-        .map_err(at("write", &full))?;
+    let mut file = files::create_private(&full).map_err(at("write", &full))?;
     file.write_all(bytes).map_err(at("write", &full))?;
     file.set_permissions(Permissions::from_mode(mode))
         .map_err(at("set the mode of", &full))

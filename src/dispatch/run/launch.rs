@@ -1,8 +1,6 @@
 //! Starts an agent and waits for it. Its starting point is committed before anything starts; its end is read from its
 //! directory afterwards by `conclude`, in the same way after a crash.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::moved_branches::note_branches;
@@ -280,11 +278,7 @@ pub(crate) fn swap_record(dir: &Path) -> PathBuf {
 }
 
 pub(crate) fn make_folder(dir: &Path) -> Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(file_trouble("make", dir))
+    files::make_private_dir(dir).map_err(file_trouble("make", dir))
 }
 
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
