@@ -10,7 +10,6 @@ mod tests;
 mod validate;
 mod variables;
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +23,7 @@ pub(crate) use validate::Fault;
 pub(crate) use variables::Variable;
 
 use crate::closed_enum::closed_enum;
+use crate::diagnostic::Origin;
 use crate::work::PromptCut;
 use context::Tally;
 
@@ -42,13 +42,6 @@ pub(crate) struct Prompts {
     review: Template,
     fix: Template,
     again: Template,
-}
-
-/// Origin of a template.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
-    Stock,
-    File(PathBuf),
 }
 
 /// Prompt for an agent, and the number of bytes of outside text that were omitted.
@@ -167,15 +160,6 @@ impl Name {
             Self::Review => include_str!("../../prompts/review.md"),
             Self::Fix => include_str!("../../prompts/fix.md"),
             Self::Again => include_str!("../../prompts/again.md"),
-        }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stock => f.write_str("stock"),
-            Self::File(path) => path.display().fmt(f),
         }
     }
 }
