@@ -17,7 +17,7 @@ use crate::git::Git;
 use crate::process::{self, Running};
 use crate::project_settings::ProjectSettings;
 use crate::proposal::{Decision, Escalation, decision};
-use crate::work::{Claim, Item, Run, Source};
+use crate::work::{Claim, Item, LoopStep, Run};
 
 /// One claimed item.
 pub(super) struct Task {
@@ -107,15 +107,11 @@ impl Task {
                 // A git process that a killed daemon had started is still running: it must not share the worktree with ours.
                 process::end_marked(git_mark(&task.change.worktree).as_ref()).await?;
                 task.recover_others().await?;
-                let done = match task.item.source {
-                    Source::ReviewFix => task.fix().await,
-                    Source::CodeReview => task.review().await,
+                let done = match task.item.source.step() {
+                    Some(LoopStep::Fix) => task.fix().await,
+                    Some(LoopStep::Review) => task.review().await,
                     // The claim takes only the two.
-                    Source::Github
-                    | Source::Specflow
-                    | Source::Manual
-                    | Source::PullRequest
-                    | Source::FeedbackAnalysis => Ok(()),
+                    None => Ok(()),
                 };
                 if matches!(done, Err(Interrupt::Fenced)) {
                     task.abandon().await?;

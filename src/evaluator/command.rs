@@ -226,17 +226,10 @@ fn read_line(line: &str) -> Result<EvaluatorRequest, String> {
                 return Err("an item needs a `change` or a `project`".into());
             }
             let source = word(source)?.unwrap_or(Source::Manual);
-            match source {
-                Source::Manual
-                | Source::Github
-                | Source::Specflow
-                | Source::PullRequest
-                | Source::FeedbackAnalysis => {}
-                Source::CodeReview | Source::ReviewFix => {
-                    return Err(format!(
-                        "`{source}` items are created only by remand: propose `reject` instead"
-                    ));
-                }
+            if source.step().is_some() {
+                return Err(format!(
+                    "`{source}` items are created only by remand: propose `reject` instead"
+                ));
             }
             let priority = word(priority)?.unwrap_or(Priority::P3);
             let title = fit("title", &title, MOST_TITLE)?;
