@@ -129,73 +129,52 @@ impl<'a> Situation<'a> {
 
 impl Facts {
     pub(crate) fn gather(conn: &Conn, row: BoardRow, around: Around) -> bb::Result<Self> {
-        let change = &row.change;
+        let (change, id) = (&row.change, &row.change.change_id);
         let types = Situation::of(&row).event_types(change.state);
-        let events = match types {
-            [] => Vec::new(),
-            [..] => bb::events_of_types(conn, &change.change_id, types, LOOK_BACK)?,
-        };
-        let pending = match row.pending_rejections {
-            0 => Vec::new(),
-            _ => bb::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?,
-        };
-        let pull = bb::pull_of_change(conn, &change.change_id)?;
-        let pr = match change.pr_number {
-            Some(number) => Some(pr_name(&bb::project(conn, &change.project_id)?, number)),
-            None => None,
-        };
-        let unposted = bb::waiting_posts(conn, &change.change_id)?;
-        let refused = bb::refused_posts(conn, &change.change_id)?;
-        let stops = if change.stopped {
-            bb::stops_for(conn, &change.project_id)?
-        } else {
-            Vec::new()
-        };
-        let shadow = match row.open_item.as_ref().filter(|_| row.change.shadow) {
-            Some(item) => bb::shadow_of(conn, &item.item_id)?,
-            None => None,
-        };
-        let shadow_review = match row.open_item.as_ref().filter(|_| row.change.shadow) {
-            Some(item) => bb::shadow_review_of(conn, &item.item_id)?,
-            None => None,
-        };
-        let shadow_mode = bb::change_shadow(conn, &row.change)?;
-        let configuration = match row.change.hold_kind {
-            Some(HoldKind::Configuration) => bb::configuration(conn)?.and_then(|row| row.changed),
-            Some(
-                HoldKind::GitLimit
-                | HoldKind::GitLock
-                | HoldKind::GateEnded
-                | HoldKind::Environment
-                | HoldKind::NoAgent
-                | HoldKind::PrUnreadable,
-            )
-            | None => None,
-        };
-        let holder = row.open_item.as_ref().map_or(Holder::Nobody, holder_of);
-        let running = match &row.open_item {
-            Some(item) if item.status == Status::Available => bb::claimed_items(conn)?,
-            Some(_) | None => 0,
-        };
-        let Around { slots, daemon, now } = around;
+        let open = row.open_item.as_ref();
+        let in_shadow = open.filter(|_| change.shadow);
         Ok(Self {
+            events: match types {
+                [] => Vec::new(),
+                [..] => bb::events_of_types(conn, id, types, LOOK_BACK)?,
+            },
+            pending: match row.pending_rejections {
+                0 => Vec::new(),
+                _ => bb::rejections_of(conn, id, Some(RejectionState::Pending))?,
+            },
+            holder: open.map_or(Holder::Nobody, holder_of),
+            pull: bb::pull_of_change(conn, id)?,
+            pr: match change.pr_number {
+                Some(number) => Some(pr_name(&bb::project(conn, &change.project_id)?, number)),
+                None => None,
+            },
+            unposted: bb::waiting_posts(conn, id)?,
+            refused: bb::refused_posts(conn, id)?,
+            stops: match change.stopped {
+                true => bb::stops_for(conn, &change.project_id)?,
+                false => Vec::new(),
+            },
+            shadow: match in_shadow {
+                Some(item) => bb::shadow_of(conn, &item.item_id)?,
+                None => None,
+            },
+            shadow_review: match in_shadow {
+                Some(item) => bb::shadow_review_of(conn, &item.item_id)?,
+                None => None,
+            },
+            shadow_mode: bb::change_shadow(conn, change)?,
+            configuration: match change.hold_kind == Some(HoldKind::Configuration) {
+                true => bb::configuration(conn)?.and_then(|row| row.changed),
+                false => None,
+            },
+            running: match open.is_some_and(|item| item.status == Status::Available) {
+                true => bb::claimed_items(conn)?,
+                false => 0,
+            },
+            slots: around.slots,
+            daemon: around.daemon,
+            now: around.now,
             row,
-            events,
-            pending,
-            holder,
-            pull,
-            pr,
-            unposted,
-            refused,
-            stops,
-            shadow,
-            shadow_review,
-            shadow_mode,
-            configuration,
-            running,
-            slots,
-            daemon,
-            now,
         })
     }
 
