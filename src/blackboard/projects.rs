@@ -194,6 +194,12 @@ pub(crate) fn project(conn: &Connection, id: &ProjectId) -> Result<Project> {
     .ok_or_else(|| BoardError::not_found("project", id))
 }
 
+pub(crate) fn change_and_project(conn: &Connection, id: &ChangeId) -> Result<(Change, Project)> {
+    let change = super::change(conn, id)?;
+    let project = project(conn, &change.project_id)?;
+    Ok((change, project))
+}
+
 pub(crate) fn project_by_common_dir(
     conn: &Connection,
     common_dir: &str,

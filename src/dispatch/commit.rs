@@ -104,12 +104,11 @@ impl Task {
         {
             return self.refuse(span, reason).await;
         }
-        let (claim, id) = (self.claim.clone(), run.run_id.clone());
-        self.write("head_after", move |conn| {
-            bb::record_head_after(conn, &claim, &id, &head_after)
+        let id = run.run_id.clone();
+        self.record("head_after", move |conn, claim| {
+            bb::record_head_after(conn, claim, &id, &head_after)
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// Returns a reason if the result is not a fix: a fix has to change the tree, and not only in prose about the
@@ -171,12 +170,11 @@ impl Task {
 
     /// Records why a run's work is not used; `withdraw` does the rest, also after a crash.
     pub(super) async fn refuse(&self, span: Span<'_>, reason: String) -> Result<()> {
-        let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
-        self.write("refuse", move |conn| {
-            bb::refuse_run(conn, &claim, &id, &reason)
+        let id = span.run.run_id.clone();
+        self.record("refuse", move |conn, claim| {
+            bb::refuse_run(conn, claim, &id, &reason)
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// Removes refused work from the branch, keeps it aside, and fails the item.

@@ -182,12 +182,7 @@ impl Task {
             None
         };
         if let Some(reason) = given_up {
-            let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
-            self.write("refuse", move |conn| {
-                bb::refuse_run(conn, &claim, &id, &reason)
-            })
-            .await?;
-            return Ok(());
+            return self.refuse(span, reason).await;
         }
         let worktree = self.look().await?;
         self.run_fixer(
@@ -236,12 +231,10 @@ impl Task {
             posts: self.answers_to_post(runs, head, rest.as_ref()).await?,
             rest,
         };
-        let claim = self.claim.clone();
-        self.write("finish_fix", move |conn| {
-            bb::finish_fix(conn, &claim, &done, clock::now())
+        self.record("finish_fix", move |conn, claim| {
+            bb::finish_fix(conn, claim, &done, clock::now())
         })
-        .await?;
-        Ok(())
+        .await
     }
 }
 

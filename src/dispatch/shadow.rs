@@ -159,13 +159,11 @@ impl Task {
             trouble: None,
             ..self.no_shadow_review(String::new())
         };
-        let claim = self.claim.clone();
         tracing::debug!(item = %self.item.item_id, verdict = ?review.verdict, "reviewed in shadow mode");
-        self.write("shadow_review", move |conn| {
-            bb::end_shadow_review(conn, &claim, &review, clock::now())
+        self.record("shadow_review", move |conn, claim| {
+            bb::end_shadow_review(conn, claim, &review, clock::now())
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// The review failed, and in shadow nobody is asked.

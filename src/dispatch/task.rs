@@ -13,6 +13,7 @@ use crate::change::{Change, HoldKind};
 use crate::clock;
 use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::run::worktree_lock::WorktreeLock;
+use crate::event::NewEvent;
 use crate::git::Git;
 use crate::process::{self, Running};
 use crate::project_settings::ProjectSettings;
@@ -303,6 +304,23 @@ impl Task {
         step: impl FnOnce(&Conn) -> bb::Result<T> + Send + 'static,
     ) -> bb::Result<T> {
         self.dispatch.db.write(name, step).await
+    }
+
+    /// Writes a step that only the holder of the claim may take.
+    pub(super) async fn record<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        step: impl FnOnce(&Conn, &Claim) -> bb::Result<T> + Send + 'static,
+    ) -> Result<()> {
+        let claim = self.claim.clone();
+        self.write(name, move |conn| step(conn, &claim)).await?;
+        Ok(())
+    }
+
+    pub(super) async fn append(&self, name: &'static str, event: NewEvent) -> Result<()> {
+        self.write(name, move |conn| bb::append(conn, &event, clock::now()))
+            .await?;
+        Ok(())
     }
 
     pub(super) async fn read<T: Send + 'static>(

@@ -14,7 +14,7 @@ use crate::git::{GateView, Place, Worktree};
 use crate::project_settings::{GateIn, RedBase};
 use crate::sanitize;
 use crate::text::short_sha;
-use crate::work::GateResult;
+use crate::work::{Claim, GateResult};
 
 /// Maximum number of bytes of a red gate's output in the reason of a hold.
 const OUTPUT: usize = 1_200;
@@ -91,7 +91,6 @@ impl Task {
     /// Ends the review without a reviewer. In shadow nothing follows from it.
     pub(crate) async fn finish_by_gate(&self, red: GateRejection) -> Result<()> {
         self.check_cancelled()?;
-        let claim = self.claim.clone();
         if self.in_shadow {
             let review = bb::ShadowReview {
                 head: red.head,
@@ -102,17 +101,15 @@ impl Task {
                 trouble: None,
                 ..self.no_shadow_review(String::new())
             };
-            self.write("shadow_review", move |conn| {
-                bb::end_shadow_review(conn, &claim, &review, clock::now())
-            })
-            .await?;
-            return Ok(());
+            let end = move |conn: &bb::Conn, claim: &Claim| {
+                bb::end_shadow_review(conn, claim, &review, clock::now())
+            };
+            return self.record("shadow_review", end).await;
         }
-        self.write("reject_by_gate", move |conn| {
-            bb::reject_by_gate(conn, &claim, &red, clock::now())
+        self.record("reject_by_gate", move |conn, claim| {
+            bb::reject_by_gate(conn, claim, &red, clock::now())
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// True if gates run before an agent is paid for.

@@ -51,17 +51,13 @@ impl Task {
             GateIn::Checkout => self.gates_in_checkout(span, head).await?,
             GateIn::Worktree => self.gates_in_worktree(span, head).await?,
         };
-        let (claim, id, change_id) = (
-            self.claim.clone(),
-            span.run.run_id.clone(),
-            span.run.change_id.clone(),
-        );
-        self.write("gates", move |conn| {
+        let (id, change_id) = (span.run.run_id.clone(), span.run.change_id.clone());
+        self.record("gates", move |conn, claim| {
             let Some(red) = red else {
-                return bb::record_gates(conn, &claim, &id, GateResult::Green, "").map(drop);
+                return bb::record_gates(conn, claim, &id, GateResult::Green, "").map(drop);
             };
             let output = format!("$ {}\n{}", red.command, red.output);
-            let round = bb::record_gates(conn, &claim, &id, GateResult::Red, &output)?;
+            let round = bb::record_gates(conn, claim, &id, GateResult::Red, &output)?;
             let summary = format!(
                 "gate failed: {}: {}",
                 red.command,
@@ -77,8 +73,7 @@ impl Task {
             let event = NewEvent::about(&change_id, failed, summary).on(TargetType::Run, &id);
             bb::append(conn, &event, clock::now()).map(drop)
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// Runs the gates where the agent worked: files that git does not see there, or is told to ignore, can influence

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use super::gate_run::output_end;
 use super::gate_summary::gate_summary;
 use super::project_commands::{CommandEnd, FinishedCommand, ProjectCommand, ProjectCommands};
-use crate::blackboard as bb;
-use crate::clock;
 use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::task::Task;
@@ -140,11 +138,7 @@ impl Task {
             elapsed_ms,
         };
         let event = NewEvent::about(&self.change.change_id, ran, summary);
-        self.write("setup_run", move |conn| {
-            bb::append(conn, &event, clock::now()).map(drop)
-        })
-        .await?;
-        Ok(())
+        self.append("setup_run", event).await
     }
 }
 

@@ -67,12 +67,11 @@ impl Task {
 
     /// Records the gates that are about to run.
     pub(crate) async fn begin_gates(&self, run: &Run) -> Result<()> {
-        let (claim, id, rules) = (self.claim.clone(), run.run_id.clone(), self.gate_rules());
-        Ok(self
-            .write("begin_gates", move |conn| {
-                bb::begin_gates(conn, &claim, &id, &rules)
-            })
-            .await?)
+        let (id, rules) = (run.run_id.clone(), self.gate_rules());
+        self.record("begin_gates", move |conn, claim| {
+            bb::begin_gates(conn, claim, &id, &rules)
+        })
+        .await
     }
 
     /// True if the gates that passed are still the configured ones. If not, their result is dropped and they run again.
@@ -80,9 +79,9 @@ impl Task {
         if run.gate_rules.as_ref() == Some(&self.gate_rules()) {
             return Ok(true);
         }
-        let (claim, id) = (self.claim.clone(), run.run_id.clone());
-        self.write("forget_gates", move |conn| {
-            bb::forget_gates(conn, &claim, &id)
+        let id = run.run_id.clone();
+        self.record("forget_gates", move |conn, claim| {
+            bb::forget_gates(conn, claim, &id)
         })
         .await?;
         Ok(false)

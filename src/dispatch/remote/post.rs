@@ -105,15 +105,8 @@ impl Dispatch {
         if let Some(why) = self.kill_leftover_gh(&intent).await {
             return self.put_off(intent, why).await;
         }
-        let id = intent.change_id.clone();
-        let (change, project) = self
-            .db
-            .read(move |conn| {
-                let change = bb::change(conn, &id)?;
-                let project = bb::project(conn, &change.project_id)?;
-                Ok((change, project))
-            })
-            .await?;
+        let read = self.db.read_of(&intent.change_id, bb::change_and_project);
+        let (change, project) = read.await?;
         let (Some(repo), Some(number)) = (project.repo, change.pr_number) else {
             return self
                 .give_up(intent, "the project has no repository on the forge")

@@ -48,15 +48,8 @@ impl Dispatch {
     }
 
     async fn settle_push(&self, push: &Intent) -> Result<()> {
-        let id = push.change_id.clone();
-        let (change, project) = self
-            .db
-            .read(move |conn| {
-                let change = bb::change(conn, &id)?;
-                let project = bb::project(conn, &change.project_id)?;
-                Ok((change, project))
-            })
-            .await?;
+        let read = self.db.read_of(&push.change_id, bb::change_and_project);
+        let (change, project) = read.await?;
         // The holder may be in the middle of that push.
         let Ok(Some(_lock)) = WorktreeLock::try_take(&self.settings.locks_dir, &change.worktree)
         else {
@@ -256,18 +249,13 @@ impl Task {
         crash_point!("git.rebase.after");
         match rebased {
             Rebased::Clean(new) => {
-                let (claim, run_id, id) = (
-                    self.claim.clone(),
-                    span.run.run_id.clone(),
-                    self.change.change_id.clone(),
-                );
-                self.write("rebased", move |conn| {
-                    bb::record_rebase(conn, &claim, &run_id, &theirs, &new)?;
+                let (run_id, id) = (span.run.run_id.clone(), self.change.change_id.clone());
+                self.record("rebased", move |conn, claim| {
+                    bb::record_rebase(conn, claim, &run_id, &theirs, &new)?;
                     bb::end_intent(conn, &key, IntentResult::Moved, None, clock::now())?;
                     bb::move_head(conn, &id, &theirs, clock::now()).map(drop)
                 })
-                .await?;
-                Ok(())
+                .await
             }
             Rebased::Conflict(paths) => {
                 self.give_up_push(key, &theirs).await?;
@@ -282,18 +270,13 @@ impl Task {
     }
 
     async fn refuse_reverted(&self, span: Span<'_>, key: String, taken: Reverted) -> Result<()> {
-        let (claim, run_id, id) = (
-            self.claim.clone(),
-            span.run.run_id.clone(),
-            self.change.change_id.clone(),
-        );
-        self.write("taken_back", move |conn| {
+        let (run_id, id) = (span.run.run_id.clone(), self.change.change_id.clone());
+        self.record("taken_back", move |conn, claim| {
             bb::end_intent(conn, &key, IntentResult::Moved, None, clock::now())?;
-            bb::refuse_run(conn, &claim, &run_id, &taken.reason)?;
+            bb::refuse_run(conn, claim, &run_id, &taken.reason)?;
             taken.write(conn, &id)
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// Records the remote's head too: if it were found later, it would look like a person's answer to the escalation

@@ -402,11 +402,7 @@ impl Task {
             short_sha(here)
         );
         let event = self.undone(here, theirs, summary);
-        self.write("went_back", move |conn| {
-            bb::append(conn, &event, clock::now()).map(drop)
-        })
-        .await?;
-        Ok(())
+        self.append("went_back", event).await
     }
 }
 
