@@ -76,10 +76,9 @@ fn revive(conn: &Connection, removed: &Project, project: &Project) -> Result<Pro
 
 /// The moment at which a person removed a project; none for one that is there.
 pub(crate) fn removed_at(conn: &Connection, id: &ProjectId) -> Result<Option<Time>> {
-    conn.optional(
+    conn.optional_value(
         "SELECT removed_at FROM projects WHERE project_id = :id",
         params! { id },
-        |row| row.get(0),
     )?
     .ok_or_else(|| BoardError::not_found("project", id))
 }

@@ -266,10 +266,9 @@ fn target(conn: &Connection, event: &Event) -> Result<Option<Change>> {
 }
 
 fn pending_after(conn: &Connection, id: &ChangeId, event_id: i64) -> Result<Vec<String>> {
-    conn.all(
+    conn.values(
         "SELECT rejection_id FROM rejections WHERE change_id = :id AND state = 'pending' AND event_id > :event_id",
         params! { id, event_id },
-        |row| row.get(0),
     )
 }
 
@@ -308,10 +307,9 @@ fn supersede_older(conn: &Connection, change_id: &ChangeId, to: i64, by: &str) -
 
 /// Changes with something pending: the evaluator's work list, whose length does not grow with history.
 pub(crate) fn pending_changes(conn: &Connection) -> Result<Vec<ChangeId>> {
-    conn.all(
+    conn.values(
         "SELECT DISTINCT change_id FROM rejections WHERE state = 'pending' ORDER BY change_id",
         &[],
-        |row| row.get(0),
     )
 }
 

@@ -18,11 +18,10 @@ const BEGINS_BEFORE: i64 = 200;
 
 /// The event after which an evaluator looks: where it was, or not far back if it is new.
 pub(crate) fn looks_after(conn: &Connection, evaluator: &str) -> Result<i64> {
-    conn.one(
+    conn.value(
         "SELECT coalesce((SELECT cursor FROM evaluators WHERE name = :name),
              max((SELECT coalesce(max(id), 0) FROM events) - :before, 0))",
         params! { name: evaluator, before: BEGINS_BEFORE },
-        |row| row.get(0),
     )
 }
 
