@@ -1,7 +1,9 @@
 //! Renders a problem in a text file the way compilers do: file, line, column, the source line and a
 //! label. Text in, text out: this module reads no files and prints nothing.
 
+use std::fmt;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, normalize_untrusted_str};
 
@@ -56,6 +58,32 @@ impl Problem {
         match nearest(word, known.iter().copied()) {
             Some(near) => self.label(format!("did you mean `{near}`?")),
             None => self,
+        }
+    }
+
+    /// Renders the report for a file that is not printed on a terminal.
+    pub(crate) fn report(&self, file: &str, source: &str) -> String {
+        let snippet = Snippet {
+            file,
+            source,
+            problem: self,
+        };
+        snippet.render(Colour::Plain)
+    }
+}
+
+/// Origin of a definition that a person may replace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Stock,
+    File(PathBuf),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stock => f.write_str("stock"),
+            Self::File(path) => path.display().fmt(f),
         }
     }
 }

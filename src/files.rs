@@ -6,10 +6,10 @@
 //! writes into an existing file.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path};
 
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
@@ -104,15 +104,25 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&new)?;
+        let mut file = create_private(Path::new(&new))?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&new, path)
     })
+}
+
+/// Creates a file that only the user can read. Fails if the path exists.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Creates a directory and its parents that only the user can enter.
+pub(crate) fn make_private_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Returns the sorted names in a directory. The directory itself must not be a symlink.

@@ -16,7 +16,7 @@ use crate::clock::{self, Time};
 use crate::evaluator::definition::Need;
 use crate::evaluator::{Config, Definition, OurPush, PullCase, pr_feedback, review_feedback};
 use crate::review_text::Cycle;
-use crate::work::{Rejection, RejectionState, Source, Status};
+use crate::work::{LoopStep, Rejection, RejectionState, Status};
 
 /// Result of one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -185,14 +185,10 @@ fn pull_case(conn: &Conn, id: &ChangeId) -> Result<Option<PullCase>> {
     let change = bb::change(conn, id)?;
     let is_busy = bb::items_of(conn, id)?
         .iter()
-        .any(|item| match item.source {
-            Source::ReviewFix => item.status.is_open(),
-            Source::CodeReview => item.status == Status::Claimed,
-            Source::Github
-            | Source::Specflow
-            | Source::Manual
-            | Source::PullRequest
-            | Source::FeedbackAnalysis => false,
+        .any(|item| match item.source.step() {
+            Some(LoopStep::Fix) => item.status.is_open(),
+            Some(LoopStep::Review) => item.status == Status::Claimed,
+            None => false,
         });
     let mut standing = bb::rejections_of(conn, id, Some(RejectionState::Pending))?;
     standing.extend(bb::rejections_of(conn, id, Some(RejectionState::InFix))?);

@@ -36,6 +36,28 @@ closed_enum! {
     }
 }
 
+/// Work that the loop does itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LoopStep {
+    Review,
+    Fix,
+}
+
+impl Source {
+    /// Returns the step of the loop that runs its items; `None` if no loop runs them.
+    pub(crate) fn step(self) -> Option<LoopStep> {
+        match self {
+            Self::CodeReview => Some(LoopStep::Review),
+            Self::ReviewFix => Some(LoopStep::Fix),
+            Self::Github
+            | Self::Specflow
+            | Self::Manual
+            | Self::PullRequest
+            | Self::FeedbackAnalysis => None,
+        }
+    }
+}
+
 closed_enum! {
     "status" Status {
         Available = "available",

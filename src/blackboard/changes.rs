@@ -112,11 +112,10 @@ pub(super) fn refuse_if_over(change: &Change, why: &str) -> Result<()> {
 /// Finds a change by what a person typed: an id, a branch, the path of a worktree, or a pull
 /// request (`owner/repo#42`). If several match, the newest is returned.
 pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
-    let live: Vec<String> = conn.all(
+    let live: Vec<String> = conn.values(
         "SELECT change_id FROM changes INDEXED BY changes_live
          WHERE state NOT IN ('merged', 'closed') AND branch = :text AND change_id <> :text",
         params! { text },
-        |row| row.get(0),
     )?;
     if live.len() > 1 {
         let all = live.join(", ");

@@ -108,10 +108,9 @@ pub(crate) fn request_reload(conn: &Connection, actor: &str, now: Time) -> Resul
 
 /// Returns the newest unanswered request.
 pub(crate) fn open_request(conn: &Connection) -> Result<Option<i64>> {
-    conn.optional(
+    conn.optional_value(
         "SELECT requested FROM configuration WHERE id = 1 AND requested > answered",
         &[],
-        |row| row.get(0),
     )
 }
 
@@ -129,10 +128,9 @@ pub(crate) fn reload_answer(
     request: i64,
 ) -> Result<Option<crate::event::Event>> {
     let event: Option<i64> = conn
-        .optional(
+        .optional_value(
             "SELECT answer_event FROM configuration WHERE id = 1 AND answered >= :request",
             params! { request },
-            |row| row.get(0),
         )?
         .flatten();
     event.map(|id| super::event(conn, id)).transpose()

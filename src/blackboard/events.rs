@@ -1,7 +1,7 @@
 //! Appends events, and reads them by id, by change and by target.
 
 use super::{BoardError, Result, from_row};
-use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::sql::{Connection, Params, params};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::{Event, EventType, NewEvent, TargetType};
@@ -43,17 +43,14 @@ pub(crate) fn has_event(
 
 /// Returns the id of the newest event; 0 if there is none.
 pub(crate) fn newest_event(conn: &Connection) -> Result<i64> {
-    conn.one("SELECT coalesce(max(id), 0) FROM events", &[], |row| {
-        row.get(0)
-    })
+    conn.value("SELECT coalesce(max(id), 0) FROM events", &[])
 }
 
 /// Returns the id of the newest event before a point in time; 0 if there is none.
 pub(crate) fn event_before(conn: &Connection, moment: Time) -> Result<i64> {
-    conn.one(
+    conn.value(
         "SELECT coalesce(max(id), 0) FROM events WHERE timestamp < :moment",
         params! { moment },
-        |row| row.get(0),
     )
 }
 
@@ -66,10 +63,22 @@ pub(crate) fn events_since(conn: &Connection, id: i64, limit: i64) -> Result<Vec
     )
 }
 
+/// Returns the events of a query that lists the newest first, in the opposite order.
+pub(super) fn newest(
+    conn: &Connection,
+    sql: &'static str,
+    params: Params<'_>,
+) -> Result<Vec<Event>> {
+    let mut events = conn.all(sql, params, from_row::event)?;
+    events.reverse();
+    Ok(events)
+}
+
 /// Returns the newest events of a change, oldest first, including those appended by hand about it
 /// or its items.
 pub(crate) fn events_of(conn: &Connection, change_id: &ChangeId, limit: i64) -> Result<Vec<Event>> {
-    let mut events = conn.all(
+    newest(
+        conn,
         "SELECT * FROM events WHERE change_id = :change_id
          UNION
          SELECT events.* FROM events JOIN rejections ON rejections.event_id = events.id
@@ -78,10 +87,7 @@ pub(crate) fn events_of(conn: &Connection, change_id: &ChangeId, limit: i64) -> 
          SELECT * FROM events WHERE target_type = 'change' AND target_id = :change_id
          ORDER BY id DESC LIMIT :limit",
         params! { change_id, limit },
-        from_row::event,
-    )?;
-    events.reverse();
-    Ok(events)
+    )
 }
 
 /// Returns the newest events of a change that have a type, newest first.
@@ -106,11 +112,9 @@ pub(crate) fn events_about(
     id: &str,
     limit: i64,
 ) -> Result<Vec<Event>> {
-    let mut events = conn.all(
+    newest(
+        conn,
         "SELECT * FROM events WHERE target_type = :target_type AND target_id = :target_id ORDER BY id DESC LIMIT :limit",
         params! { target_type: target, target_id: id, limit },
-        from_row::event,
-    )?;
-    events.reverse();
-    Ok(events)
+    )
 }

@@ -14,12 +14,11 @@ use crate::work::{Item, Rejection, Run};
 /// Returns the next id of a kind: `c1`, `w1`, … It is allocated inside the transaction that uses
 /// it, so a rollback does not lose one.
 pub(super) fn next_id(conn: &Connection, letter: &str) -> Result<String> {
-    let value: i64 = conn.one(
+    let value: i64 = conn.value(
         "INSERT INTO counters (name, value) VALUES (:name, 1)
          ON CONFLICT (name) DO UPDATE SET value = value + 1
          RETURNING value",
         params! { name: letter },
-        |row| row.get(0),
     )?;
     Ok(format!("{letter}{value}"))
 }

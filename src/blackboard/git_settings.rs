@@ -118,10 +118,9 @@ pub(crate) fn accept_git_settings(
 /// True if an agent has run since trusted settings were last seen. Compares numbers of runs, since
 /// a clock can be set back.
 fn could_be_an_agents(conn: &Connection) -> Result<bool> {
-    let seen: Option<i64> = conn.one(
+    let seen: Option<i64> = conn.value(
         "SELECT max(seen_run) FROM git_settings WHERE state = 'trusted'",
         &[],
-        |row| row.get(0),
     )?;
     let last = last_run(conn)?;
     Ok(seen.is_some_and(|seen| seen < last))
@@ -129,18 +128,15 @@ fn could_be_an_agents(conn: &Connection) -> Result<bool> {
 
 /// Returns the number of the newest run.
 fn last_run(conn: &Connection) -> Result<i64> {
-    let last = conn.optional("SELECT value FROM counters WHERE name = 'r'", &[], |row| {
-        row.get(0)
-    })?;
+    let last = conn.optional_value("SELECT value FROM counters WHERE name = 'r'", &[])?;
     Ok(last.unwrap_or(0))
 }
 
 /// Returns the number up to which all runs have ended.
 fn last_ended_run(conn: &Connection) -> Result<i64> {
-    let first_open: Option<i64> = conn.one(
+    let first_open: Option<i64> = conn.value(
         "SELECT min(CAST(substr(run_id, 2) AS INTEGER)) FROM runs WHERE ended_at IS NULL",
         &[],
-        |row| row.get(0),
     )?;
     first_open.map_or_else(|| last_run(conn), |first| Ok(first - 1))
 }
@@ -182,10 +178,9 @@ fn insert(
 
 /// True if a change is still waiting for a person.
 fn is_waiting(conn: &Connection, id: &str) -> Result<bool> {
-    let state = conn.optional(
+    let state = conn.optional_value(
         "SELECT state FROM changes WHERE change_id = :id",
         params! { id },
-        |row| row.get(0),
     )?;
     Ok(state == Some(State::Escalated))
 }

@@ -89,8 +89,9 @@ pub(crate) use operator::operator_actions::{
 };
 pub(crate) use operator::pause::{pause, resume};
 pub(crate) use projects::{
-    LiveChanges, Project, count_changes, insert_project, list_projects, live_changes_of,
-    move_project, project, project_by_common_dir, refuse_removed, remove_project, removed_at,
+    LiveChanges, Project, change_and_project, count_changes, insert_project, list_projects,
+    live_changes_of, move_project, project, project_by_common_dir, refuse_removed, remove_project,
+    removed_at,
 };
 pub(crate) use prune::{
     Remnant, Weight, Where, forget_told, in_the_way, over_since, prune, pruned_at, pruned_pull,
@@ -106,7 +107,7 @@ pub(crate) use reviews::{
     review_of_head, reviews_of,
 };
 pub(crate) use views::board_view::{
-    BoardRow, Counted, EvaluatorRow, Show, board, board_row, counted, evaluator_rows,
+    BoardRow, EvaluatorRow, Show, board, board_row, counted, evaluator_rows,
 };
 pub(crate) use views::lookup::{
     change_names, claimed_items, finding, last_run_of_change, newest_events, rejection,

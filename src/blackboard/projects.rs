@@ -76,10 +76,9 @@ fn revive(conn: &Connection, removed: &Project, project: &Project) -> Result<Pro
 
 /// Returns the time at which a person removed a project; `None` if it was not removed.
 pub(crate) fn removed_at(conn: &Connection, id: &ProjectId) -> Result<Option<Time>> {
-    conn.optional(
+    conn.optional_value(
         "SELECT removed_at FROM projects WHERE project_id = :id",
         params! { id },
-        |row| row.get(0),
     )?
     .ok_or_else(|| BoardError::not_found("project", id))
 }
@@ -192,6 +191,12 @@ pub(crate) fn project(conn: &Connection, id: &ProjectId) -> Result<Project> {
         from_row,
     )?
     .ok_or_else(|| BoardError::not_found("project", id))
+}
+
+pub(crate) fn change_and_project(conn: &Connection, id: &ChangeId) -> Result<(Change, Project)> {
+    let change = super::change(conn, id)?;
+    let project = project(conn, &change.project_id)?;
+    Ok((change, project))
 }
 
 pub(crate) fn project_by_common_dir(

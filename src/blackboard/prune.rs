@@ -106,11 +106,10 @@ impl Remnant {
 /// Returns the changes that have ended and were not touched since, oldest first. `in_the_way`
 /// decides whether each may be pruned.
 pub(crate) fn over_since(conn: &Connection, before: Time) -> Result<Vec<ChangeId>> {
-    conn.all(
+    conn.values(
         "SELECT change_id FROM changes WHERE state IN ('merged', 'closed') AND updated_at < :before
          ORDER BY updated_at, change_id",
         params! { before },
-        |row| row.get(0),
     )
 }
 
@@ -124,10 +123,9 @@ pub(crate) fn in_the_way(
         return Ok(Some(format!("it is {} again", change.state)));
     }
     let ids = ids_of(conn, &change.change_id)?;
-    let newest: Option<String> = conn.one(
+    let newest: Option<String> = conn.value(
         "SELECT max(events.timestamp) FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value",
         params! { ids },
-        |row| row.get(0),
     )?;
     if let Some(newest) = newest.filter(|newest| *newest >= before.to_string()) {
         return Ok(Some(format!("its latest event is from {newest}")));
@@ -172,7 +170,7 @@ pub(crate) fn weigh(conn: &Connection, id: &ChangeId) -> Result<Weight> {
         let Some((_, sql, _)) = OWNED.iter().find(|(name, _, _)| *name == table) else {
             return Ok(0);
         };
-        conn.one(sql, params! { id }, |row| row.get(0))
+        conn.value(sql, params! { id })
     };
     let runs: Vec<(String, String)> = conn.all(
         "SELECT run_id, dir FROM runs WHERE change_id = :id ORDER BY rowid",
@@ -211,11 +209,10 @@ pub(crate) fn weigh(conn: &Connection, id: &ChangeId) -> Result<Weight> {
 }
 
 fn wips(conn: &Connection, ids: &str) -> Result<BTreeSet<String>> {
-    let found = conn.all(
+    let found = conn.values(
         "SELECT events.metadata ->> '$.wip' FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value
          WHERE json_type(events.metadata, '$.wip') = 'text'",
         params! { ids },
-        |row| row.get(0),
     )?;
     Ok(found.into_iter().collect())
 }
@@ -338,10 +335,9 @@ pub(crate) fn pruned_pull(
     project_id: &ProjectId,
     number: i64,
 ) -> Result<Option<String>> {
-    let pruned = conn.optional(
+    let pruned = conn.optional_value::<String>(
         "SELECT change_id FROM pruned_pulls WHERE project_id = :project_id AND number = :number",
         params! { project_id, number },
-        |row| row.get::<String>(0),
     )?;
     Ok(pruned.map(|id| had_its_turn(&id)))
 }
@@ -401,7 +397,7 @@ pub(crate) fn worktree_is_shared(conn: &Connection, change: &Change) -> Result<b
 /// Returns the ids of its events as JSON, including events that were appended by hand about it, its
 /// items and its runs without naming it, and events about those.
 fn ids_of(conn: &Connection, id: &ChangeId) -> Result<String> {
-    let ids: String = conn.one(
+    let ids: String = conn.value(
         "SELECT coalesce(json_group_array(id), '[]') FROM (
              SELECT id FROM events WHERE change_id = :id
              UNION
@@ -418,9 +414,8 @@ fn ids_of(conn: &Connection, id: &ChangeId) -> Result<String> {
                  ON events.target_type = 'run' AND events.target_id = runs.run_id
              WHERE runs.change_id = :id AND events.change_id IS NULL)",
         params! { id },
-        |row| row.get(0),
     )?;
-    conn.one(
+    conn.value(
         "SELECT json_group_array(id) FROM (
              SELECT value AS id FROM json_each(:ids)
              UNION
@@ -428,7 +423,6 @@ fn ids_of(conn: &Connection, id: &ChangeId) -> Result<String> {
                  ON events.target_type = 'event' AND events.target_id = CAST(json_each.value AS TEXT)
              WHERE events.change_id IS NULL)",
         params! { ids },
-        |row| row.get(0),
     )
 }
 

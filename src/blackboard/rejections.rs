@@ -269,10 +269,9 @@ fn target(conn: &Connection, event: &Event) -> Result<Option<Change>> {
 }
 
 fn pending_after(conn: &Connection, id: &ChangeId, event_id: i64) -> Result<Vec<String>> {
-    conn.all(
+    conn.values(
         "SELECT rejection_id FROM rejections WHERE change_id = :id AND state = 'pending' AND event_id > :event_id",
         params! { id, event_id },
-        |row| row.get(0),
     )
 }
 
@@ -311,10 +310,9 @@ fn supersede_older(conn: &Connection, change_id: &ChangeId, to: i64, by: &str) -
 
 /// Returns the changes with pending rejections. The length of this list does not grow with history.
 pub(crate) fn pending_changes(conn: &Connection) -> Result<Vec<ChangeId>> {
-    conn.all(
+    conn.values(
         "SELECT DISTINCT change_id FROM rejections WHERE state = 'pending' ORDER BY change_id",
         &[],
-        |row| row.get(0),
     )
 }
 

@@ -70,7 +70,7 @@ pub(super) fn insert_review(
         .filter(|f| f.severity.blocks_at(done.threshold))
         .map(Finding::fingerprint)
         .collect();
-    let review_id = conn.one(
+    let review_id = conn.value(
         "INSERT INTO reviews (review_id, change_id, item_id, cycle, head, base, tree, files, lines, verdict, raw_verdict,
              dialect, reason, summary, body, blocking, agent, model, created_at)
          VALUES (:review_id, :change_id, :item_id, :cycle, :head, :base, :tree, :files, :lines, :verdict, :raw_verdict,
@@ -91,7 +91,6 @@ pub(super) fn insert_review(
                 agent, model,
             }
         },
-        |row| row.get(0),
     )?;
     // Findings that are not clear enough for a verdict are not clear enough for the ledger.
     let clear = done
@@ -112,10 +111,9 @@ fn upsert_finding(
     review_id: &ReviewId,
     finding: &Finding,
 ) -> Result<()> {
-    let known: Option<String> = conn.optional(
+    let known: Option<String> = conn.optional_value(
         "SELECT finding_id FROM findings WHERE change_id = :change_id AND fingerprint = :fingerprint",
         params! { change_id, fingerprint: finding.fingerprint() },
-        |row| row.get(0),
     )?;
     let finding_id = match known {
         Some(id) => id,

@@ -13,7 +13,7 @@ use crate::cli::frame::ui::{Line, Table};
 use crate::cli::view::print_change::told;
 use crate::human_time::ago;
 use crate::state::Trigger;
-use crate::work::{Item, ItemId, Priority, Source, Status};
+use crate::work::{Item, ItemId, LoopStep, Priority, Source, Status};
 
 /// Manage work items
 #[derive(Debug, Subcommand)]
@@ -165,23 +165,19 @@ fn new_item(
         ));
     }
     let key = format!("item_add:{}", uuid::Uuid::now_v7());
-    let mut new = match args.source {
-        Source::ReviewFix => {
+    let mut new = match args.source.step() {
+        Some(LoopStep::Fix) => {
             let hint = format!("`remand reject {id} --text …` creates the rejection and its fix");
             return Err(refused(
                 "cannot add a review_fix without a rejection",
                 Some(hint),
             ));
         }
-        Source::CodeReview => {
+        Some(LoopStep::Review) => {
             refuse_useless_review(change)?;
             bb::review_item(change, key, &step.actor)
         }
-        Source::Github
-        | Source::Specflow
-        | Source::Manual
-        | Source::PullRequest
-        | Source::FeedbackAnalysis => NewItem {
+        None => NewItem {
             rejection_id: None,
             title: change.title.clone(),
             source: args.source,

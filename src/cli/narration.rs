@@ -14,7 +14,7 @@ use crate::explain::pr_name;
 use crate::finding::Finding;
 use crate::intent::IntentKind;
 use crate::text::{count, prefixed, truncate};
-use crate::work::{Ended, Source};
+use crate::work::{Ended, LoopStep, Source};
 
 /// Maximum number of events per read.
 const BATCH: i64 = 500;
@@ -200,14 +200,10 @@ fn run_started(conn: &Conn, event: &Event) -> bb::Result<String> {
 }
 
 fn the_work(source: Source) -> &'static str {
-    match source {
-        Source::ReviewFix => "the fix",
-        Source::CodeReview => "the review",
-        Source::Github
-        | Source::Specflow
-        | Source::Manual
-        | Source::PullRequest
-        | Source::FeedbackAnalysis => "a run",
+    match source.step() {
+        Some(LoopStep::Fix) => "the fix",
+        Some(LoopStep::Review) => "the review",
+        None => "a run",
     }
 }
 

@@ -15,7 +15,7 @@ use crate::config::{self, Loaded};
 use crate::daemon::{self, AlreadyRunning, Files, Followed, Front};
 use crate::text::{count, list};
 use crate::wake::Watch;
-use crate::work::Source;
+use crate::work::LoopStep;
 
 /// Maximum time between two checks for new events.
 const LOOK: Duration = Duration::from_secs(1);
@@ -148,14 +148,10 @@ async fn narrate_to(out: &mut Ui, followed: &Followed) -> Result<()> {
 /// Describes the current runs: `r3 (claude, fix of c2)`.
 fn waits_for(conn: &bb::Conn) -> bb::Result<Vec<String>> {
     let runs = bb::open_runs(conn)?.into_iter().map(|run| {
-        let work = match bb::item(conn, &run.item_id)?.source {
-            Source::ReviewFix => "fix",
-            Source::CodeReview => "review",
-            Source::Github
-            | Source::Specflow
-            | Source::Manual
-            | Source::PullRequest
-            | Source::FeedbackAnalysis => "run",
+        let work = match bb::item(conn, &run.item_id)?.source.step() {
+            Some(LoopStep::Fix) => "fix",
+            Some(LoopStep::Review) => "review",
+            None => "run",
         };
         let (id, agent, change) = (&run.run_id, &run.agent, &run.change_id);
         Ok(format!("{id} ({agent}, {work} of {change})"))

@@ -279,23 +279,14 @@ struct Running {
 
 impl Running {
     fn of(run: Run) -> Self {
-        let Run {
-            run_id,
-            item_id,
-            change_id,
-            agent,
-            started_at,
-            dir,
-            ..
-        } = run;
         Self {
-            run_id,
-            item_id,
-            change_id,
-            agent,
-            started_at,
+            run_id: run.run_id,
+            item_id: run.item_id,
+            change_id: run.change_id,
+            agent: run.agent,
+            started_at: run.started_at,
             doing: None,
-            dir,
+            dir: run.dir,
         }
     }
 }
@@ -304,30 +295,22 @@ fn all(ctx: &mut CommandContext) -> Result<ExitCode> {
     let path = ctx.settings()?.blackboard;
     let (blackboard, daemon) = (path.display().to_string(), RunningDaemon::of(&path));
     let mut overall = ctx.read(|conn| {
-        let bb::Counted {
-            columns,
-            items,
-            needs_you,
-        } = bb::counted(conn)?;
-        let projects = bb::list_projects(conn)?.len();
-        let running = bb::open_runs(conn)?.into_iter().map(Running::of).collect();
-        let (stops, rate) = (bb::stops(conn)?, bb::rate(conn)?);
-        let configuration = bb::configuration(conn)?.filter(|_| daemon.is_some());
+        let counted = bb::counted(conn)?;
         // By the counts alone: the summary reads no rows of changes.
-        let is_open = |status| items.get(&status).is_some_and(|number| *number > 0);
+        let is_open = |status| counted.items.get(&status).is_some_and(|number| *number > 0);
         let waits = is_open(Status::Available) || is_open(Status::Claimed);
         Ok(Overall {
-            blackboard,
-            projects,
-            stops,
-            columns,
-            items,
-            needs_you,
-            running,
-            daemon,
-            rate,
-            configuration,
             waits,
+            blackboard,
+            projects: bb::list_projects(conn)?.len(),
+            stops: bb::stops(conn)?,
+            columns: counted.columns,
+            items: counted.items,
+            needs_you: counted.needs_you,
+            running: bb::open_runs(conn)?.into_iter().map(Running::of).collect(),
+            rate: bb::rate(conn)?,
+            configuration: bb::configuration(conn)?.filter(|_| daemon.is_some()),
+            daemon,
         })
     })?;
     for running in &mut overall.running {

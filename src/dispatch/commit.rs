@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::fix_size::Commits;
-use super::interrupt::Interrupt;
+use super::interrupt::Result;
 use super::task::Task;
 use crate::agent;
 use crate::blackboard as bb;
@@ -33,7 +33,7 @@ pub(super) struct Span<'a> {
 
 impl Task {
     /// Commits the remaining changes and records the new head, or refuses the run's work with the reason.
-    pub(super) async fn commit(&self, span: Span<'_>, runs: &[Run]) -> Result<(), Interrupt> {
+    pub(super) async fn commit(&self, span: Span<'_>, runs: &[Run]) -> Result<()> {
         self.check_cancelled()?;
         let place = self.place()?;
         let run = span.run;
@@ -104,12 +104,11 @@ impl Task {
         {
             return self.refuse(span, reason).await;
         }
-        let (claim, id) = (self.claim.clone(), run.run_id.clone());
-        self.write("head_after", move |conn| {
-            bb::record_head_after(conn, &claim, &id, &head_after)
+        let id = run.run_id.clone();
+        self.record("head_after", move |conn, claim| {
+            bb::record_head_after(conn, claim, &id, &head_after)
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// Returns a reason if the result is not a fix: a fix has to change the tree, and not only in prose about the
@@ -120,7 +119,7 @@ impl Task {
         span: Span<'_>,
         runs: &[Run],
         head_after: &str,
-    ) -> Result<Option<String>, Interrupt> {
+    ) -> Result<Option<String>> {
         let diff = self
             .git
             .diff(place, span.first, head_after, DIFF_CAP)
@@ -170,17 +169,16 @@ impl Task {
     }
 
     /// Records why a run's work is not used; `withdraw` does the rest, also after a crash.
-    pub(super) async fn refuse(&self, span: Span<'_>, reason: String) -> Result<(), Interrupt> {
-        let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
-        self.write("refuse", move |conn| {
-            bb::refuse_run(conn, &claim, &id, &reason)
+    pub(super) async fn refuse(&self, span: Span<'_>, reason: String) -> Result<()> {
+        let id = span.run.run_id.clone();
+        self.record("refuse", move |conn, claim| {
+            bb::refuse_run(conn, claim, &id, &reason)
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// Removes refused work from the branch, keeps it aside, and fails the item.
-    pub(super) async fn withdraw(&self, span: Span<'_>, reason: &str) -> Result<(), Interrupt> {
+    pub(super) async fn withdraw(&self, span: Span<'_>, reason: &str) -> Result<()> {
         let place = self.place()?;
         let there = self.pushed_from_here(&place, span.first).await;
         let reason = match &there {

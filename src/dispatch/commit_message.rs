@@ -1,7 +1,7 @@
 //! The message of a fix's commit: the number of the fix, and the result for each finding. Text by others is quoted on
 //! indented lines, so that neither git nor the forge acts on it.
 
-use super::interrupt::Interrupt;
+use super::interrupt::Result;
 use super::task::Task;
 use crate::change::ChangeId;
 use crate::dispatch::prompts::prompt_parts::was_told;
@@ -43,7 +43,7 @@ struct Message<'a> {
 
 impl Task {
     /// The message of the commit that ends `run`, the last of `runs`.
-    pub(super) async fn message(&self, run: &Run, runs: &[Run]) -> Result<String, Interrupt> {
+    pub(super) async fn message(&self, run: &Run, runs: &[Run]) -> Result<String> {
         let before: Vec<&Run> = runs
             .iter()
             .filter(|one| one.run_id != run.run_id && one.head_after.is_some())
@@ -68,7 +68,7 @@ impl Task {
     }
 
     /// Returns the feedback that a run was given, in the order in which it was given.
-    async fn fix_notes(&self, run: &Run) -> Result<Vec<FixNote>, Interrupt> {
+    async fn fix_notes(&self, run: &Run) -> Result<Vec<FixNote>> {
         let (item, run_id) = (self.item.item_id.clone(), run.run_id.clone());
         let (rejections, coverage, undone) = self
             .read(move |conn| {

@@ -2,7 +2,7 @@
 //! after a crash is the same as continuing.
 
 use super::commit::Span;
-use super::interrupt::Interrupt;
+use super::interrupt::{Interrupt, Result};
 use super::task::Task;
 use crate::agent::Phase;
 use crate::blackboard::{self as bb, Coverage, FixDone};
@@ -57,7 +57,7 @@ fn next_step(last: Option<&Run>, remaining: Remaining) -> Step {
 }
 
 impl Task {
-    pub(super) async fn fix(&self) -> Result<(), Interrupt> {
+    pub(super) async fn fix(&self) -> Result<()> {
         loop {
             let runs = self.runs().await?;
             let first = runs.iter().rev().find_map(|run| run.rebased_onto.as_ref());
@@ -104,12 +104,7 @@ impl Task {
         }
     }
 
-    async fn run_fixer(
-        &self,
-        worktree: &Worktree,
-        head: &str,
-        purpose: Purpose,
-    ) -> Result<(), Interrupt> {
+    async fn run_fixer(&self, worktree: &Worktree, head: &str, purpose: Purpose) -> Result<()> {
         let agent = self.agent(Phase::Fix)?;
         let base = self.base_of(worktree, head).await?;
         if matches!(purpose, Purpose::Feedback) {
@@ -130,7 +125,7 @@ impl Task {
     }
 
     /// Runs the agent on the next part of the feedback, on top of the earlier commits.
-    async fn next_run(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
+    async fn next_run(&self, span: Span<'_>, head: &str) -> Result<()> {
         crash_point!("next_run.before");
         let worktree = self.look().await?;
         if worktree.head.as_deref() != Some(head) {
@@ -155,7 +150,7 @@ impl Task {
         span: Span<'_>,
         runs: &[Run],
         head: &str,
-    ) -> Result<Option<String>, Interrupt> {
+    ) -> Result<Option<String>> {
         // A single run that got all feedback was judged when it was committed, and so was a replayed one.
         let is_judged = runs.len() < 2 && self.coverage().await?.iter().all(Coverage::is_complete);
         if is_judged || span.run.rebased_onto.is_some() {
@@ -165,7 +160,7 @@ impl Task {
     }
 
     /// Runs the agent again after red gates, from the commit that failed them, until the rounds are used up.
-    async fn again(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
+    async fn again(&self, span: Span<'_>, head: &str) -> Result<()> {
         let rounds = self.rules.max_gate_rounds;
         let given_up = if self.item_now().await?.gate_rounds > rounds {
             let sent_back = match rounds {
@@ -187,12 +182,7 @@ impl Task {
             None
         };
         if let Some(reason) = given_up {
-            let (claim, id) = (self.claim.clone(), span.run.run_id.clone());
-            self.write("refuse", move |conn| {
-                bb::refuse_run(conn, &claim, &id, &reason)
-            })
-            .await?;
-            return Ok(());
+            return self.refuse(span, reason).await;
         }
         let worktree = self.look().await?;
         self.run_fixer(
@@ -203,7 +193,7 @@ impl Task {
         .await
     }
 
-    async fn finish(&self, span: Span<'_>, runs: &[Run], head: &str) -> Result<(), Interrupt> {
+    async fn finish(&self, span: Span<'_>, runs: &[Run], head: &str) -> Result<()> {
         let place = self.place()?;
         let diff = self.git.changed_files(&place, span.first, head).await?;
         let commits = self.git.log(&place, span.first, head).await?;
@@ -241,12 +231,10 @@ impl Task {
             posts: self.answers_to_post(runs, head, rest.as_ref()).await?,
             rest,
         };
-        let claim = self.claim.clone();
-        self.write("finish_fix", move |conn| {
-            bb::finish_fix(conn, &claim, &done, clock::now())
+        self.record("finish_fix", move |conn, claim| {
+            bb::finish_fix(conn, claim, &done, clock::now())
         })
-        .await?;
-        Ok(())
+        .await
     }
 }
 

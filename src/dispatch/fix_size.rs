@@ -2,7 +2,7 @@
 //! would run each of these steps into its time limit, again and again.
 
 use super::commit::Span;
-use super::interrupt::Interrupt;
+use super::interrupt::Result;
 use super::task::Task;
 use crate::dispatch::remote::remote_sync::objected;
 use crate::git::{Place, Uncommitted};
@@ -30,7 +30,7 @@ impl Task {
         span: Span<'_>,
         head: &str,
         commits: Commits,
-    ) -> Result<Option<String>, Interrupt> {
+    ) -> Result<Option<String>> {
         let files = self.git.net_files(place, span.first, head).await?;
         if let Some(reason) = self.too_large(files.len(), 0) {
             return Ok(Some(reason));

@@ -13,6 +13,9 @@ use crate::proposal::{Decision, Escalation, decision};
 
 pub(super) use crate::sanitize::chain;
 
+/// Result of a step of the work on an item.
+pub(crate) type Result<T, E = Interrupt> = std::result::Result<T, E>;
+
 /// Way in which work on an item was interrupted. Not an error of the program.
 #[derive(Debug)]
 pub(crate) enum Interrupt {

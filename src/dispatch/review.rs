@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::interrupt::Interrupt;
+use super::interrupt::{Interrupt, Result};
 use super::task::Task;
 use crate::agent::{self, Phase};
 use crate::blackboard::{self as bb, ReviewDone};
@@ -18,7 +18,7 @@ use crate::work::{Ended, Run};
 pub(super) const DIFF_CAP: usize = 1024 * 1024;
 
 impl Task {
-    pub(super) async fn review(&self) -> Result<(), Interrupt> {
+    pub(super) async fn review(&self) -> Result<()> {
         loop {
             match self.runs().await?.last() {
                 Some(run) if run.ended.is_none() => self.conclude(run, Phase::Review).await?,
@@ -36,7 +36,7 @@ impl Task {
         }
     }
 
-    async fn run_reviewer(&self) -> Result<Turn, Interrupt> {
+    async fn run_reviewer(&self) -> Result<Turn> {
         let agent = self.agent(Phase::Review)?;
         let worktree = self.ready_worktree().await?;
         let head = self.head_to_review(&worktree).await?;
@@ -79,7 +79,7 @@ impl Task {
     }
 
     /// Returns the current head, which is reviewed: a verdict on an older one would be worthless.
-    async fn head_to_review(&self, worktree: &Worktree) -> Result<String, Interrupt> {
+    async fn head_to_review(&self, worktree: &Worktree) -> Result<String> {
         let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
         if head != self.change.head {
             let (id, to) = (self.change.change_id.clone(), head.clone());
@@ -91,7 +91,7 @@ impl Task {
         Ok(head)
     }
 
-    async fn read_verdict(&self, run: &Run) -> Result<Turn, Interrupt> {
+    async fn read_verdict(&self, run: &Run) -> Result<Turn> {
         self.check_cancelled()?;
         let text = agent::answer(&PathBuf::from(&run.dir))?;
         let threshold = self.rules.severity_threshold;
@@ -131,7 +131,7 @@ impl Task {
         reading: Reading,
         judged: Vec<Entry>,
         body: String,
-    ) -> Result<ReviewDone, Interrupt> {
+    ) -> Result<ReviewDone> {
         let place = self.place()?;
         let head = run.head_before.clone();
         let (base, tree) = self.base_and_tree(&place, &head).await?;

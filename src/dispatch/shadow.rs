@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::interrupt::Interrupt;
+use super::interrupt::{Interrupt, Result};
 use super::review::DIFF_CAP;
 use super::task::{Signs, Task};
 use super::{Claimed, Dispatch};
@@ -145,11 +145,7 @@ impl Task {
     }
 
     /// Stores the result of a review in shadow mode.
-    pub(super) async fn finish_in_shadow(
-        &self,
-        run: &Run,
-        done: ReviewDone,
-    ) -> Result<(), Interrupt> {
+    pub(super) async fn finish_in_shadow(&self, run: &Run, done: ReviewDone) -> Result<()> {
         let review = ShadowReview {
             run_id: Some(run.run_id.clone()),
             agent: Some(done.agent),
@@ -163,13 +159,11 @@ impl Task {
             trouble: None,
             ..self.no_shadow_review(String::new())
         };
-        let claim = self.claim.clone();
         tracing::debug!(item = %self.item.item_id, verdict = ?review.verdict, "reviewed in shadow mode");
-        self.write("shadow_review", move |conn| {
-            bb::end_shadow_review(conn, &claim, &review, clock::now())
+        self.record("shadow_review", move |conn, claim| {
+            bb::end_shadow_review(conn, claim, &review, clock::now())
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// The review failed, and in shadow mode nobody is asked.
@@ -200,7 +194,7 @@ impl Task {
     }
 
     /// The file that stores the prompt, and the prompt.
-    async fn shadow_prompt(&self, phase: Phase) -> Result<(String, String), Interrupt> {
+    async fn shadow_prompt(&self, phase: Phase) -> Result<(String, String)> {
         let (place, head, base) = self.commits().await?;
         let text = match phase {
             Phase::Fix => self.fix_prompt(&base, &head, Purpose::Feedback).await?.text,
@@ -217,7 +211,7 @@ impl Task {
     }
 
     /// Returns the place to read from, the head, and the merge base.
-    async fn commits(&self) -> Result<(Place, String, String), Interrupt> {
+    async fn commits(&self) -> Result<(Place, String, String)> {
         if !self.change.has_pr() {
             let worktree = self.git.worktree_at(self.worktree()).await?;
             let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;

@@ -7,17 +7,18 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Dispatch;
-use super::interrupt::{Interrupt, Reverted, chain};
+use super::interrupt::{Interrupt, Result, Reverted, chain};
 use crate::blackboard::{self as bb, Claimed, Conn, Hold, Project};
 use crate::change::{Change, HoldKind};
 use crate::clock;
 use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::run::worktree_lock::WorktreeLock;
+use crate::event::NewEvent;
 use crate::git::Git;
 use crate::process::{self, Running};
 use crate::project_settings::ProjectSettings;
 use crate::proposal::{Decision, Escalation, decision};
-use crate::work::{Claim, Item, Run, Source};
+use crate::work::{Claim, Item, LoopStep, Run};
 
 /// One claimed item.
 pub(super) struct Task {
@@ -49,11 +50,7 @@ pub(super) struct Signs {
 impl Signs {
     /// Waits for the end of a process. An ended claim and `stop --now` end it immediately; a stopping program gives it
     /// the grace period first.
-    pub(super) async fn wait(
-        &self,
-        running: &mut Running,
-        grace: Duration,
-    ) -> Result<(), Interrupt> {
+    pub(super) async fn wait(&self, running: &mut Running, grace: Duration) -> Result<()> {
         let out_of_time = async {
             self.stop.cancelled().await;
             tokio::time::sleep(grace).await;
@@ -111,15 +108,11 @@ impl Task {
                 // A git process that a killed daemon had started is still running: it must not share the worktree with ours.
                 process::end_marked(git_mark(&task.change.worktree).as_ref()).await?;
                 task.recover_others().await?;
-                let done = match task.item.source {
-                    Source::ReviewFix => task.fix().await,
-                    Source::CodeReview => task.review().await,
+                let done = match task.item.source.step() {
+                    Some(LoopStep::Fix) => task.fix().await,
+                    Some(LoopStep::Review) => task.review().await,
                     // The claim takes only the two.
-                    Source::Github
-                    | Source::Specflow
-                    | Source::Manual
-                    | Source::PullRequest
-                    | Source::FeedbackAnalysis => Ok(()),
+                    None => Ok(()),
                 };
                 if matches!(done, Err(Interrupt::Fenced)) {
                     task.abandon().await?;
@@ -313,6 +306,23 @@ impl Task {
         self.dispatch.db.write(name, step).await
     }
 
+    /// Writes a step that only the holder of the claim may take.
+    pub(super) async fn record<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        step: impl FnOnce(&Conn, &Claim) -> bb::Result<T> + Send + 'static,
+    ) -> Result<()> {
+        let claim = self.claim.clone();
+        self.write(name, move |conn| step(conn, &claim)).await?;
+        Ok(())
+    }
+
+    pub(super) async fn append(&self, name: &'static str, event: NewEvent) -> Result<()> {
+        self.write(name, move |conn| bb::append(conn, &event, clock::now()))
+            .await?;
+        Ok(())
+    }
+
     pub(super) async fn read<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Conn) -> bb::Result<T> + Send + 'static,
@@ -329,7 +339,7 @@ impl Task {
     }
 
     /// The current item on the blackboard, if the claim still holds.
-    pub(super) async fn item_now(&self) -> Result<Item, Interrupt> {
+    pub(super) async fn item_now(&self) -> Result<Item> {
         let item = self.read_of(&self.claim.item_id, bb::item).await?;
         if item.epoch == self.claim.epoch {
             Ok(item)
@@ -339,13 +349,13 @@ impl Task {
     }
 
     /// The runs of this item whose work counts, oldest first.
-    pub(super) async fn runs(&self) -> Result<Vec<Run>, Interrupt> {
+    pub(super) async fn runs(&self) -> Result<Vec<Run>> {
         let runs = self.read_of(&self.item.item_id, bb::runs_of).await?;
         Ok(runs.into_iter().filter(|run| !run.discarded).collect())
     }
 
     /// Checks that the work may continue: between any two steps the claim may end or the program may be asked to stop.
-    pub(super) fn check_cancelled(&self) -> Result<(), Interrupt> {
+    pub(super) fn check_cancelled(&self) -> Result<()> {
         if self.fenced.is_cancelled() {
             return Err(Interrupt::Fenced);
         }
@@ -362,7 +372,7 @@ impl Task {
     }
 
     /// Checks before a new step of this item: a stop lets only running work finish.
-    pub(super) async fn not_stopped(&self) -> Result<(), Interrupt> {
+    pub(super) async fn not_stopped(&self) -> Result<()> {
         if self.change_now().await?.stopped {
             Err(Interrupt::Paused)
         } else {

@@ -51,65 +51,84 @@ pub(crate) struct ShownProject {
     pub(crate) stopped: bool,
 }
 
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct ShownChange {
-    change_id: ChangeId,
-    project_id: ProjectId,
-    title: String,
-    branch: String,
-    base: String,
-    head: String,
-    worktree: String,
-    state: State,
-    pr_number: Option<i64>,
-    pub(crate) url: Option<String>,
-    fix_cycle: i64,
-    max_fix_cycles: i64,
-    total_fixes: i64,
-    paused: bool,
-    stopped: bool,
-    shadow: bool,
-    held_until: Option<Time>,
-    hold_reason: Option<String>,
-    human_review_required: bool,
-    decision: Option<String>,
-    created_at: Time,
-    updated_at: Time,
-    age_s: u64,
+/// Declares rows as an evaluator sees them. A field without a value has that of the stored row.
+macro_rules! shown {
+    (@ $row:ident $field:ident) => { $row.$field };
+    (@ $row:ident $field:ident $value:expr) => { $value };
+    ($($name:ident($row:ident: $stored:ty $(, $given:ident: $given_type:ty)*) {
+        $($field:ident: $type:ty $(= $value:expr)?),+ $(,)?
+    })+) => {
+        $(
+            #[derive(Debug, Clone, Serialize)]
+            pub(crate) struct $name {
+                $($field: $type),+
+            }
+
+            impl $name {
+                pub(crate) fn new($row: $stored $(, $given: $given_type)*) -> Self {
+                    Self { $($field: shown!(@ $row $field $($value)?)),+ }
+                }
+            }
+        )+
+    };
 }
 
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct ShownItem {
-    item_id: ItemId,
-    project_id: ProjectId,
-    change_id: Option<ChangeId>,
-    source: Source,
-    status: Status,
-    priority: Priority,
-    title: String,
-    created_at: Time,
-    age_s: u64,
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct ShownPull {
-    project_id: ProjectId,
-    pub(crate) repo: Option<String>,
-    number: i64,
-    change_id: Option<ChangeId>,
-    title: String,
-    draft: bool,
-    author: Option<String>,
-    head_ref: String,
-    head_sha: String,
-    base_ref: String,
-    labels: Vec<String>,
-    url: String,
-    passed_over: Option<String>,
-    opened_at: Option<Time>,
-    age_s: Option<u64>,
-    read_at: Option<Time>,
-    trouble: Option<String>,
+shown! {
+    ShownChange(change: Change, url: Option<String>, now: Time) {
+        change_id: ChangeId,
+        project_id: ProjectId,
+        title: String,
+        branch: String,
+        base: String,
+        head: String,
+        worktree: String,
+        state: State,
+        pr_number: Option<i64>,
+        url: Option<String> = url,
+        fix_cycle: i64 = change.budget.fix_cycle,
+        max_fix_cycles: i64 = change.budget.max_fix_cycles,
+        total_fixes: i64 = change.budget.total_fixes,
+        paused: bool,
+        stopped: bool,
+        shadow: bool,
+        held_until: Option<Time>,
+        hold_reason: Option<String>,
+        human_review_required: bool,
+        decision: Option<String>,
+        created_at: Time,
+        updated_at: Time,
+        age_s: u64 = now.since(change.created_at).as_secs(),
+    }
+    ShownItem(item: Item, now: Time) {
+        item_id: ItemId,
+        project_id: ProjectId,
+        change_id: Option<ChangeId>,
+        source: Source,
+        status: Status,
+        priority: Priority,
+        title: String,
+        created_at: Time,
+        age_s: u64 = now.since(item.created_at).as_secs(),
+    }
+    ShownPull(pull: PullRow, repo: Option<String>, now: Time) {
+        project_id: ProjectId,
+        repo: Option<String> = repo,
+        number: i64,
+        change_id: Option<ChangeId>,
+        title: String,
+        draft: bool,
+        author: Option<String>,
+        head_ref: String,
+        head_sha: String,
+        base_ref: String,
+        labels: Vec<String>,
+        url: String,
+        passed_over: Option<String>,
+        opened_at: Option<Time>,
+        age_s: Option<u64> = pull.opened_at.map(|opened| now.since(opened).as_secs()),
+        read_at: Option<Time>,
+        trouble: Option<String>,
+    }
 }
 
 /// Result of parsing one line.
@@ -134,76 +153,6 @@ pub(crate) struct Unread {
 #[error("it printed {found} proposals; at most {MOST_PROPOSALS} are allowed per pass")]
 pub(crate) struct Flood {
     found: usize,
-}
-
-impl ShownChange {
-    pub(crate) fn new(change: Change, url: Option<String>, now: Time) -> Self {
-        Self {
-            age_s: now.since(change.created_at).as_secs(),
-            change_id: change.change_id,
-            project_id: change.project_id,
-            title: change.title,
-            branch: change.branch,
-            base: change.base,
-            head: change.head,
-            worktree: change.worktree,
-            state: change.state,
-            pr_number: change.pr_number,
-            url,
-            fix_cycle: change.budget.fix_cycle,
-            max_fix_cycles: change.budget.max_fix_cycles,
-            total_fixes: change.budget.total_fixes,
-            paused: change.paused,
-            stopped: change.stopped,
-            shadow: change.shadow,
-            held_until: change.held_until,
-            hold_reason: change.hold_reason,
-            human_review_required: change.human_review_required,
-            decision: change.decision,
-            created_at: change.created_at,
-            updated_at: change.updated_at,
-        }
-    }
-}
-
-impl ShownItem {
-    pub(crate) fn new(item: Item, now: Time) -> Self {
-        Self {
-            age_s: now.since(item.created_at).as_secs(),
-            item_id: item.item_id,
-            project_id: item.project_id,
-            change_id: item.change_id,
-            source: item.source,
-            status: item.status,
-            priority: item.priority,
-            title: item.title,
-            created_at: item.created_at,
-        }
-    }
-}
-
-impl ShownPull {
-    pub(crate) fn new(pull: PullRow, repo: Option<String>, now: Time) -> Self {
-        Self {
-            age_s: pull.opened_at.map(|opened| now.since(opened).as_secs()),
-            project_id: pull.project_id,
-            repo,
-            number: pull.number,
-            change_id: pull.change_id,
-            title: pull.title,
-            draft: pull.draft,
-            author: pull.author,
-            head_ref: pull.head_ref,
-            head_sha: pull.head_sha,
-            base_ref: pull.base_ref,
-            labels: pull.labels,
-            url: pull.url,
-            passed_over: pull.passed_over,
-            opened_at: pull.opened_at,
-            read_at: pull.read_at,
-            trouble: pull.trouble,
-        }
-    }
 }
 
 /// Parses the output of a program, one proposal per line. A bad line does not affect the others.
@@ -277,17 +226,10 @@ fn read_line(line: &str) -> Result<EvaluatorRequest, String> {
                 return Err("an item needs a `change` or a `project`".into());
             }
             let source = word(source)?.unwrap_or(Source::Manual);
-            match source {
-                Source::Manual
-                | Source::Github
-                | Source::Specflow
-                | Source::PullRequest
-                | Source::FeedbackAnalysis => {}
-                Source::CodeReview | Source::ReviewFix => {
-                    return Err(format!(
-                        "`{source}` items are created only by remand: propose `reject` instead"
-                    ));
-                }
+            if source.step().is_some() {
+                return Err(format!(
+                    "`{source}` items are created only by remand: propose `reject` instead"
+                ));
             }
             let priority = word(priority)?.unwrap_or(Priority::P3);
             let title = fit("title", &title, MOST_TITLE)?;

@@ -1,6 +1,5 @@
 //! Definitions of evaluators: the built-in set and a user's directory, one TOML file each, checked before anything runs.
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::ops::{Range, RangeInclusive};
@@ -15,7 +14,7 @@ use toml::Spanned;
 
 use crate::clock::{Time, Zone};
 use crate::closed_enum::{UnknownValue, closed_enum};
-use crate::diagnostic::{Colour, Problem, Snippet};
+use crate::diagnostic::{Origin, Problem};
 use crate::evaluator::schedule::Schedule;
 use crate::event::EventType;
 
@@ -86,13 +85,6 @@ impl Command {
     }
 }
 
-/// Origin of a definition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
-    Stock,
-    File(PathBuf),
-}
-
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DefinitionError {
     #[error("cannot read the evaluators directory {}", path.display())]
@@ -139,15 +131,6 @@ impl Definition {
             Config::ReviewFeedback(_) => Kind::ReviewFeedback,
             Config::PrFeedback => Kind::PrFeedback,
             Config::Command(_) => Kind::Command,
-        }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stock => f.write_str("stock"),
-            Self::File(path) => path.display().fmt(f),
         }
     }
 }
@@ -461,7 +444,8 @@ impl SourceFile<'_> {
             .filter(|&byte| byte == b'\n')
             .count()
             + 1;
-        let report = snippet(&file, self.source, place, title, label, help);
+        let problem = Problem::new(title, Some(place)).label(label).help(help);
+        let report = problem.report(&file, self.source);
         DefinitionError::Fault {
             file,
             line,
@@ -517,23 +501,6 @@ fn files_of(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
 /// An executable file.
 pub(crate) fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
-fn snippet(
-    file: &str,
-    source: &str,
-    place: Range<usize>,
-    title: &str,
-    label: &str,
-    help: &str,
-) -> String {
-    let problem = Problem::new(title, Some(place)).label(label).help(help);
-    Snippet {
-        file,
-        source,
-        problem: &problem,
-    }
-    .render(Colour::Plain)
 }
 
 #[cfg(test)]

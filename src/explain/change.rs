@@ -12,7 +12,7 @@ use crate::event::{Event, EventType};
 use crate::human_time::{ago, ahead};
 use crate::proposal::Bound;
 use crate::text::prefixed;
-use crate::work::{Item, Source, Status};
+use crate::work::{Item, Status};
 
 /// Explains a change.
 pub(crate) fn explain(facts: &Facts) -> Explanation {
@@ -275,7 +275,7 @@ fn claimed(facts: &Facts, item: &Item) -> Explanation {
 
 fn available(facts: &Facts, item: &Item) -> Explanation {
     let what = format!("{} {}", item.source, item.item_id);
-    let explanation = if !matches!(item.source, Source::CodeReview | Source::ReviewFix) {
+    let explanation = if item.source.step().is_none() {
         let clause = format!(
             "{what} is queued, but this version cannot run items of source `{}`",
             item.source

@@ -8,7 +8,7 @@ use super::explanation::Explanation;
 use super::facts::Facts;
 use crate::blackboard as bb;
 use crate::change::{ChangeId, Shadow, ShadowMode, shadow_setting};
-use crate::work::{Item, Source};
+use crate::work::{Item, LoopStep, Source};
 
 /// Note that a change is in shadow, and on whose decision; its `Display` is the clause.
 #[derive(Debug, Clone)]
@@ -108,14 +108,10 @@ fn not_looked_at(facts: &Facts, item: &Item) -> String {
 }
 
 fn would(item: &Item) -> String {
-    match item.source {
-        Source::CodeReview => "would review".to_owned(),
-        Source::ReviewFix => "would fix".to_owned(),
-        Source::Github
-        | Source::Specflow
-        | Source::Manual
-        | Source::PullRequest
-        | Source::FeedbackAnalysis => {
+    match item.source.step() {
+        Some(LoopStep::Review) => "would review".to_owned(),
+        Some(LoopStep::Fix) => "would fix".to_owned(),
+        None => {
             format!("would run {} {}", item.source, item.item_id)
         }
     }

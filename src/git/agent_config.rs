@@ -18,7 +18,7 @@ use super::fs_nofollow::{
     thing,
 };
 use super::history::check_sha;
-use super::{Git, GitError, Place};
+use super::{Git, GitError, Place, Result};
 use crate::failpoint::crash_point;
 use crate::files;
 
@@ -48,7 +48,7 @@ impl Git {
         base: &str,
         record: &Path,
         clean_at: Option<&str>,
-    ) -> Result<Swapped, GitError> {
+    ) -> Result<Swapped> {
         place.check()?;
         check_sha(base)?;
         let files = RecordFiles::new(record);
@@ -90,11 +90,7 @@ impl Git {
         Ok(ignore)
     }
 
-    async fn hide(
-        &self,
-        place: &Place,
-        entries: impl Iterator<Item = &SwapEntry>,
-    ) -> Result<(), GitError> {
+    async fn hide(&self, place: &Place, entries: impl Iterator<Item = &SwapEntry>) -> Result<()> {
         let paths: Vec<u8> = entries
             .flat_map(|entry| [entry.path.0.as_slice(), b"\0"].concat())
             .collect();
@@ -111,7 +107,7 @@ impl Git {
         base: &str,
         clean_at: Option<&str>,
         files: &RecordFiles,
-    ) -> Result<Vec<SwapEntry>, GitError> {
+    ) -> Result<Vec<SwapEntry>> {
         let index = self.config_in_index(place).await?;
         let head = match clean_at {
             Some(_) => index
@@ -166,7 +162,7 @@ impl Git {
         commit: &str,
         path: &[u8],
         blob: &Blob,
-    ) -> Result<Option<Blob>, GitError> {
+    ) -> Result<Option<Blob>> {
         let (mut path, mut blob) = (path.to_vec(), blob.clone());
         for _ in 0..5 {
             if blob.is_file() {
@@ -189,7 +185,7 @@ impl Git {
         Ok(None)
     }
 
-    async fn content_of(&self, place: &Place, blob: &Blob) -> Result<Content, GitError> {
+    async fn content_of(&self, place: &Place, blob: &Blob) -> Result<Content> {
         if !blob.is_file() && !blob.is_link() {
             return Ok(Content::Folder);
         }
@@ -209,7 +205,7 @@ impl Git {
         place: &Place,
         entries: &[SwapEntry],
         files: &RecordFiles,
-    ) -> Result<Swapped, GitError> {
+    ) -> Result<Swapped> {
         let only_base: Vec<_> = entries
             .iter()
             .filter(|entry| entry.placed.is_some() && entry.index.is_none())
@@ -250,7 +246,7 @@ impl Git {
         })
     }
 
-    async fn users_ignore_file(&self, place: &Place) -> Result<Option<PathBuf>, GitError> {
+    async fn users_ignore_file(&self, place: &Place) -> Result<Option<PathBuf>> {
         let call = GitCommand::at(place, "config --type=path --get core.excludesFile");
         if let Some(path) = self.maybe_line(call).await? {
             return Ok(Some(place.path.join(path)));
@@ -275,7 +271,7 @@ impl Git {
         place: &Place,
         record: &Path,
         head: Option<&str>,
-    ) -> Result<Vec<String>, GitError> {
+    ) -> Result<Vec<String>> {
         place.check()?;
         let files = RecordFiles::new(record);
         let Some(record) = files.load()? else {
@@ -336,7 +332,7 @@ impl Git {
         record: &Record,
         head: Option<&str>,
         files: &RecordFiles,
-    ) -> Result<(Vec<Goal>, Vec<u8>), GitError> {
+    ) -> Result<(Vec<Goal>, Vec<u8>)> {
         let head = if head.is_some() && record.head.as_deref() == head {
             let heads = record.entries.iter();
             heads
@@ -397,7 +393,7 @@ impl Git {
 
 /// Returns the configuration files that match neither what the agent was given nor what was there
 /// before.
-fn edited(place: &Place, goals: &[Goal]) -> Result<Vec<String>, GitError> {
+fn edited(place: &Place, goals: &[Goal]) -> Result<Vec<String>> {
     let mut edited = Vec::new();
     for goal in goals {
         let found = Content::on_disk(&place.path, &path_of(&goal.path))?;
@@ -431,7 +427,7 @@ fn holds_given(goals: &[Goal], path: &[u8]) -> bool {
 }
 
 /// Removes a file or symlink, never the target of a symlink, and the directories left empty by it.
-fn take_away(root: &Path, path: &Path) -> Result<(), GitError> {
+fn take_away(root: &Path, path: &Path) -> Result<()> {
     if first_non_folder(root, path)?.is_some() {
         return Ok(());
     }
@@ -446,7 +442,7 @@ fn take_away(root: &Path, path: &Path) -> Result<(), GitError> {
     Ok(())
 }
 
-fn remove_empty_folders(path: &Path) -> Result<(), GitError> {
+fn remove_empty_folders(path: &Path) -> Result<()> {
     for name in names(path)? {
         remove_empty_folders(&path.join(name))?;
     }

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::GitError;
 use super::agent_config_paths::Blob;
 use super::fs_nofollow::{
     self, FileKind, at, first_non_folder, path_of, replace_durably, sync_folder, thing,
 };
+use super::{GitError, Result};
 use crate::files::{self, RECORD, Refused};
 
 /// Maximum size of agent configuration; anything larger is not configuration.
@@ -105,7 +105,7 @@ pub(super) enum Content {
 
 impl Content {
     /// Reads the content of a path; a path behind a symlink counts as absent.
-    pub(super) fn on_disk(root: &Path, path: &Path) -> Result<Self, GitError> {
+    pub(super) fn on_disk(root: &Path, path: &Path) -> Result<Self> {
         if first_non_folder(root, path)?.is_some() {
             return Ok(Self::Absent);
         }
@@ -138,7 +138,7 @@ impl Content {
         }
     }
 
-    pub(super) fn write(&self, root: &Path, path: &Path) -> Result<(), GitError> {
+    pub(super) fn write(&self, root: &Path, path: &Path) -> Result<()> {
         match self {
             Self::Absent | Self::Folder | Self::Other => Ok(()),
             Self::File { mode, bytes } => fs_nofollow::write_new(root, path, bytes, *mode),
@@ -172,7 +172,7 @@ impl RecordFiles {
         }
     }
 
-    pub(super) fn load(&self) -> Result<Option<Record>, GitError> {
+    pub(super) fn load(&self) -> Result<Option<Record>> {
         let record: Option<Record> = read_json(&self.record)?;
         let entries = record.iter().flat_map(|record| &record.entries);
         if let Some(outside) = entries
@@ -185,13 +185,13 @@ impl RecordFiles {
         Ok(record)
     }
 
-    pub(super) fn store(&self, record: &Record) -> Result<(), GitError> {
+    pub(super) fn store(&self, record: &Record) -> Result<()> {
         write_json(&self.record, record)
     }
 
     /// Creates an empty directory for copies. Older copies without a record belong to a swap that
     /// never started.
-    pub(super) fn begin(&self) -> Result<(), GitError> {
+    pub(super) fn begin(&self) -> Result<()> {
         if thing(&self.record)? != FileKind::Absent {
             return Err(GitError::RecordThere {
                 path: self.record.clone(),
@@ -203,7 +203,7 @@ impl RecordFiles {
     }
 
     /// Copies a file that is about to be removed.
-    pub(super) fn copy(&self, content: &Content, number: usize) -> Result<Before, GitError> {
+    pub(super) fn copy(&self, content: &Content, number: usize) -> Result<Before> {
         Ok(match content {
             Content::Absent | Content::Other => Before::Absent,
             Content::Folder => Before::Folder,
@@ -218,7 +218,7 @@ impl RecordFiles {
         })
     }
 
-    pub(super) fn content(&self, before: &Before) -> Result<Content, GitError> {
+    pub(super) fn content(&self, before: &Before) -> Result<Content> {
         Ok(match before {
             Before::Absent => Content::Absent,
             Before::Folder => Content::Folder,
@@ -237,11 +237,11 @@ impl RecordFiles {
 
     /// Loads the list of edited paths, if it has been computed: it cannot be recomputed once files
     /// have been restored.
-    pub(super) fn load_dropped(&self) -> Result<Option<Vec<String>>, GitError> {
+    pub(super) fn load_dropped(&self) -> Result<Option<Vec<String>>> {
         read_json(&self.dropped)
     }
 
-    pub(super) fn store_dropped(&self, dropped: &[String]) -> Result<(), GitError> {
+    pub(super) fn store_dropped(&self, dropped: &[String]) -> Result<()> {
         write_json(&self.dropped, dropped)
     }
 
@@ -249,7 +249,7 @@ impl RecordFiles {
     ///
     /// The record is deleted first: copies without a record are harmless, a record without copies
     /// is a loss.
-    pub(super) fn finish(&self) -> Result<(), GitError> {
+    pub(super) fn finish(&self) -> Result<()> {
         fs_nofollow::remove(&self.record)?;
         if let Some(folder) = self.record.parent().filter(|folder| folder.is_dir()) {
             sync_folder(folder)?;
@@ -258,7 +258,7 @@ impl RecordFiles {
         self.remove_copies()
     }
 
-    fn remove_copies(&self) -> Result<(), GitError> {
+    fn remove_copies(&self) -> Result<()> {
         match fs::remove_dir_all(&self.copies) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(at("remove", &self.copies)(error))
@@ -269,7 +269,7 @@ impl RecordFiles {
 }
 
 /// Reads a JSON file. Returns `None` if the file does not exist.
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, GitError> {
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     match files::read(path, RECORD) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .map(Some)
@@ -279,7 +279,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, GitError> {
     }
 }
 
-fn write_json<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<(), GitError> {
+fn write_json<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<()> {
     let bytes = serde_json::to_vec_pretty(value).map_err(bad_record(path))?;
     replace_durably(path, &bytes)
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::command::GitCommand;
 use super::fs_nofollow::{FileKind, names, path_of, thing};
-use super::{Git, GitError, Place};
+use super::{Git, GitError, Place, Result};
 
 /// Directories (or files of that name) that are configuration with all their contents, at any
 /// depth.
@@ -124,7 +124,7 @@ impl Git {
         &self,
         place: &Place,
         commit: &str,
-    ) -> Result<BTreeMap<Vec<u8>, Blob>, GitError> {
+    ) -> Result<BTreeMap<Vec<u8>, Blob>> {
         let call = GitCommand::at(place, "ls-tree -r -z --full-tree --end-of-options").arg(commit);
         let files = read_tree_if(&self.bytes(call).await?, is_config)?;
         Ok(files
@@ -134,10 +134,7 @@ impl Git {
     }
 
     /// Lists configuration in HEAD; nothing if HEAD has no commit.
-    pub(super) async fn config_in_head(
-        &self,
-        place: &Place,
-    ) -> Result<BTreeMap<Vec<u8>, Blob>, GitError> {
+    pub(super) async fn config_in_head(&self, place: &Place) -> Result<BTreeMap<Vec<u8>, Blob>> {
         match self.config_in_commit(place, "HEAD").await {
             Err(GitError::Failed { .. }) if self.resolve(place, "HEAD").await?.is_none() => {
                 Ok(BTreeMap::new())
@@ -150,7 +147,7 @@ impl Git {
     pub(super) async fn config_in_index(
         &self,
         place: &Place,
-    ) -> Result<BTreeMap<Vec<u8>, Option<Staged>>, GitError> {
+    ) -> Result<BTreeMap<Vec<u8>, Option<Staged>>> {
         let call = GitCommand::at(place, "ls-files -t -s -z");
         Ok(read_index(&self.bytes(call).await?)?.0)
     }
@@ -160,7 +157,7 @@ impl Git {
     pub(super) async fn config_in_index_and_untracked(
         &self,
         place: &Place,
-    ) -> Result<ConfigListed, GitError> {
+    ) -> Result<ConfigListed> {
         let call = GitCommand::at(place, "ls-files -t -s -o -z --exclude-standard");
         read_index(&self.bytes(call).await?)
     }
@@ -170,7 +167,7 @@ impl Git {
 pub(super) type ConfigListed = (BTreeMap<Vec<u8>, Option<Staged>>, BTreeSet<Vec<u8>>);
 
 /// Parses `H 100644 ID STAGE TAB path NUL` and `? path NUL`.
-fn read_index(bytes: &[u8]) -> Result<ConfigListed, GitError> {
+fn read_index(bytes: &[u8]) -> Result<ConfigListed> {
     let (mut found, mut untracked) = (BTreeMap::new(), BTreeSet::new());
     for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
         if let Some(path) = record.strip_prefix(b"? ") {
@@ -201,7 +198,7 @@ fn read_index(bytes: &[u8]) -> Result<ConfigListed, GitError> {
 /// Lists all configuration at the top of the worktree, ignored or not, recursively.
 ///
 /// A symlink counts as a file, whatever its target.
-pub(super) fn config_on_disk(root: &Path) -> Result<BTreeSet<Vec<u8>>, GitError> {
+pub(super) fn config_on_disk(root: &Path) -> Result<BTreeSet<Vec<u8>>> {
     let mut found = BTreeSet::new();
     for name in names(root)? {
         if is_config(name.as_os_str().as_bytes()) {
@@ -212,7 +209,7 @@ pub(super) fn config_on_disk(root: &Path) -> Result<BTreeSet<Vec<u8>>, GitError>
     Ok(found)
 }
 
-fn leaves(root: &Path, path: &Path, found: &mut BTreeSet<Vec<u8>>) -> Result<(), GitError> {
+fn leaves(root: &Path, path: &Path, found: &mut BTreeSet<Vec<u8>>) -> Result<()> {
     let bytes = path.as_os_str().as_bytes();
     match thing(&root.join(path))? {
         FileKind::Absent => {}
@@ -237,12 +234,12 @@ fn in_worktrees(path: &[u8]) -> bool {
 }
 
 /// Parses `100644 blob ID TAB path NUL`.
-pub(super) fn read_tree(bytes: &[u8]) -> Result<Vec<TreeFile>, GitError> {
+pub(super) fn read_tree(bytes: &[u8]) -> Result<Vec<TreeFile>> {
     read_tree_if(bytes, |_| true)
 }
 
 /// Like [`read_tree`], for the paths that are wanted.
-fn read_tree_if(bytes: &[u8], wanted: fn(&[u8]) -> bool) -> Result<Vec<TreeFile>, GitError> {
+fn read_tree_if(bytes: &[u8], wanted: fn(&[u8]) -> bool) -> Result<Vec<TreeFile>> {
     let mut files = Vec::new();
     for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
         let (words, path) = split(record, "ls-tree -z")?;
@@ -264,7 +261,7 @@ fn read_tree_if(bytes: &[u8], wanted: fn(&[u8]) -> bool) -> Result<Vec<TreeFile>
 }
 
 /// Splits a record at its tab into words and a path.
-fn split<'a>(record: &'a [u8], args: &str) -> Result<(&'a str, &'a [u8]), GitError> {
+fn split<'a>(record: &'a [u8], args: &str) -> Result<(&'a str, &'a [u8])> {
     let tab = record.iter().position(|b| *b == b'\t');
     let parts = tab.and_then(|tab| {
         let words = std::str::from_utf8(record.get(..tab)?).ok()?;
@@ -273,7 +270,7 @@ fn split<'a>(record: &'a [u8], args: &str) -> Result<(&'a str, &'a [u8]), GitErr
     parts.ok_or_else(|| GitError::output(args, record))
 }
 
-fn octal(text: &str, record: &[u8]) -> Result<u32, GitError> {
+fn octal(text: &str, record: &[u8]) -> Result<u32> {
     u32::from_str_radix(text, 8)
         .ok()
         .ok_or_else(|| GitError::output("ls-tree", record))

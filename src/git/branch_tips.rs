@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::branch::check_branch_name;
 use super::command::GitCommand;
-use super::{Git, GitError, Place};
+use super::{Git, Place, Result};
 
 impl Git {
     /// Returns the commit of each branch; branches that do not exist are left out.
@@ -12,7 +12,7 @@ impl Git {
         &self,
         repository: &Place,
         branches: &[&str],
-    ) -> Result<BTreeMap<String, String>, GitError> {
+    ) -> Result<BTreeMap<String, String>> {
         let mut call =
             GitCommand::at(repository, "for-each-ref").arg("--format=%(objectname) %(refname)");
         for branch in branches {
@@ -35,7 +35,7 @@ impl Git {
         repository: &Place,
         sha: &str,
         branch: &str,
-    ) -> Result<bool, GitError> {
+    ) -> Result<bool> {
         check_branch_name(branch)?;
         let call = GitCommand::at(repository, "for-each-ref --format=%(refname)")
             .arg(format!("--contains={sha}"))

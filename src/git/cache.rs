@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::command::GitCommand;
-use super::{Git, GitError, Place};
+use super::{Git, Place, Result};
 
 const FOLDERS: [&str; 4] = ["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
 const FILES: [&str; 1] = [".DS_Store"];
@@ -48,7 +48,7 @@ impl Git {
         &self,
         place: &Place,
         index: Option<&Path>,
-    ) -> Result<Vec<Vec<u8>>, GitError> {
+    ) -> Result<Vec<Vec<u8>>> {
         let by_index = |call: GitCommand| {
             if let Some(index) = index {
                 call.index(index)
@@ -84,7 +84,7 @@ impl Git {
 
     /// Removes the untracked caches of a worktree that is about to be removed: git would treat them
     /// as work.
-    pub(super) async fn remove_caches(&self, place: &Place) -> Result<(), GitError> {
+    pub(super) async fn remove_caches(&self, place: &Place) -> Result<()> {
         let mut call = GitCommand::at(place, "clean --quiet -f -d --");
         for name in FOLDERS {
             call = call.arg(format!(":(top,glob)**/{name}/**"));

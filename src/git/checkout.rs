@@ -10,10 +10,10 @@
 //! the tree, which this module writes and never reads.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::agent_config_paths::{TreeFile, read_tree};
@@ -22,7 +22,7 @@ use super::convert::copy;
 use super::fs_nofollow::{FileKind, at, is_inside, path_of, thing};
 use super::history::check_sha;
 use super::setup_product::{Kind, Product, ProductState, walk};
-use super::{Git, GitError, Place};
+use super::{Git, GitError, Place, Result};
 use crate::failpoint::crash_point;
 use crate::files;
 
@@ -135,7 +135,7 @@ impl Checkout {
     }
 
     /// Creates the directories and recreates the private git dirs.
-    fn make(&self) -> Result<(), GitError> {
+    fn make(&self) -> Result<()> {
         make_folder(&self.root)?;
         for folder in [self.tree(), self.converted()] {
             if thing(&folder)? != FileKind::Folder {
@@ -154,7 +154,7 @@ impl Checkout {
         Ok(())
     }
 
-    fn make_git_dir(&self, git_dir: &Path, attributes: &str) -> Result<(), GitError> {
+    fn make_git_dir(&self, git_dir: &Path, attributes: &str) -> Result<()> {
         for folder in ["refs", "info", "objects/info"] {
             make_folder(&git_dir.join(folder))?;
         }
@@ -172,7 +172,7 @@ impl Checkout {
     }
 
     /// Removes all files, tracked or not. The next [`Git::check_out`] writes them again.
-    pub(crate) async fn clear(&self) -> Result<(), GitError> {
+    pub(crate) async fn clear(&self) -> Result<()> {
         let tree = self.tree();
         blocking(move || remove_all(&tree)).await?;
         crash_point!("checkout.cleared");
@@ -181,7 +181,7 @@ impl Checkout {
 
     /// Lists the output of the set-up: everything in the tree that is not in the checked-out
     /// commit.
-    pub(crate) async fn product(&self, git: &Git, commit: &str) -> Result<Product, GitError> {
+    pub(crate) async fn product(&self, git: &Git, commit: &str) -> Result<Product> {
         let entries = git.entries(&self.repository(), commit).await?;
         let tree = self.tree();
         let found = blocking(move || walk(&tree)).await?;
@@ -206,7 +206,7 @@ impl Git {
         checkout: &Checkout,
         commit: &str,
         product: &Product,
-    ) -> Result<Kept, GitError> {
+    ) -> Result<Kept> {
         check_sha(commit)?;
         let (making, place) = (checkout.clone(), checkout.place());
         blocking(move || making.make()).await?;
@@ -255,7 +255,7 @@ impl Git {
         checkout: &Checkout,
         entries: &Entries,
         wrong: Vec<Vec<u8>>,
-    ) -> Result<(), GitError> {
+    ) -> Result<()> {
         let place = checkout.place();
         let (tree, paths) = (place.path.clone(), wrong.clone());
         blocking(move || {
@@ -291,11 +291,7 @@ impl Git {
 
     /// Returns the paths of a commit whose file in the tree is not byte for byte that of the
     /// commit: changed, of another type or mode, or missing.
-    pub(crate) async fn differing(
-        &self,
-        checkout: &Checkout,
-        commit: &str,
-    ) -> Result<Vec<String>, GitError> {
+    pub(crate) async fn differing(&self, checkout: &Checkout, commit: &str) -> Result<Vec<String>> {
         let entries = self.expected(checkout, commit).await?;
         let tree = checkout.tree();
         let found = blocking(move || walk(&tree)).await?;
@@ -312,18 +308,18 @@ impl Git {
         &self,
         checkout: &Checkout,
         names: &[String],
-    ) -> Result<Vec<u8>, GitError> {
+    ) -> Result<Vec<u8>> {
         self.listed_files(&checkout.repository(), names).await
     }
 
     /// Returns the files that the tree must contain.
-    async fn expected(&self, checkout: &Checkout, commit: &str) -> Result<Entries, GitError> {
+    async fn expected(&self, checkout: &Checkout, commit: &str) -> Result<Entries> {
         let mut entries = self.entries(&checkout.repository(), commit).await?;
         self.convert(checkout, commit, &mut entries).await?;
         Ok(entries)
     }
 
-    async fn entries(&self, place: &Place, commit: &str) -> Result<Entries, GitError> {
+    async fn entries(&self, place: &Place, commit: &str) -> Result<Entries> {
         check_sha(commit)?;
         let call = GitCommand::at(place, "ls-tree -r -z --full-tree");
         read_entries(&self.bytes(call.arg(commit)).await?)
@@ -334,7 +330,7 @@ impl Git {
         checkout: &Checkout,
         entries: &Entries,
         found: &BTreeMap<Vec<u8>, ProductState>,
-    ) -> Result<Vec<Vec<u8>>, GitError> {
+    ) -> Result<Vec<Vec<u8>>> {
         let mut wrong = Vec::new();
         let (mut files, mut links) = (Vec::new(), Vec::new());
         for (path, entry) in entries.iter().filter(|(_, entry)| entry.mode != SUBMODULE) {
@@ -385,7 +381,7 @@ impl Git {
 }
 
 /// Parses `ls-tree`. Rejects the whole output if a path leads out of the tree or into a `.git`.
-fn read_entries(bytes: &[u8]) -> Result<Entries, GitError> {
+fn read_entries(bytes: &[u8]) -> Result<Entries> {
     let entry = |TreeFile { path, blob }| {
         let is_git = |part: &[u8]| part.eq_ignore_ascii_case(b".git");
         if !is_inside(&path_of(&path)) || path.split(|b| *b == b'/').any(is_git) {
@@ -463,16 +459,12 @@ pub(super) fn quoted(path: &[u8]) -> Vec<u8> {
     line
 }
 
-pub(super) fn make_folder(path: &Path) -> Result<(), GitError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(at("make", path))
+pub(super) fn make_folder(path: &Path) -> Result<()> {
+    files::make_private_dir(path).map_err(at("make", path))
 }
 
 /// Removes a path recursively, including read-only directories, which package caches have.
-pub(super) fn remove_all(path: &Path) -> Result<(), GitError> {
+pub(super) fn remove_all(path: &Path) -> Result<()> {
     let removed = match thing(path)? {
         FileKind::Absent => return Ok(()),
         FileKind::Folder => fs::remove_dir_all(path).or_else(|_| {
@@ -512,8 +504,8 @@ fn open_folder(folder: &Path) {
 
 /// Runs blocking disk operations outside the threads of the async runtime.
 pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, GitError> + Send + 'static,
-) -> Result<T, GitError> {
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => Err(GitError::File {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::command::GitCommand;
 use super::fs_nofollow::{FileKind, at, names, path_of, thing};
 use super::status::Entry;
-use super::{Git, GitError, Place, Project};
+use super::{Git, Place, Project, Result};
 use crate::files::{self, Refused};
 use crate::fingerprint::fingerprint;
 
@@ -103,10 +103,7 @@ impl Git {
     ///
     /// A person at work in the main checkout changes it too, so the caller decides what a
     /// difference means.
-    pub(crate) async fn checkout_mark(
-        &self,
-        project: &Project,
-    ) -> Result<CheckoutFingerprint, GitError> {
+    pub(crate) async fn checkout_mark(&self, project: &Project) -> Result<CheckoutFingerprint> {
         let place = Place::with_git_dir(project.path.clone(), project.common_dir.clone());
         let mut files = BTreeMap::new();
         let head = if project.bare {
@@ -133,13 +130,13 @@ impl Git {
     }
 
     /// Returns git's object id of some bytes: a cryptographic hash without another dependency.
-    pub(crate) async fn id_of(&self, place: &Place, bytes: Vec<u8>) -> Result<String, GitError> {
+    pub(crate) async fn id_of(&self, place: &Place, bytes: Vec<u8>) -> Result<String> {
         self.line(GitCommand::at(place, "hash-object --no-filters --stdin").stdin(bytes))
             .await
     }
 }
 
-fn shared_files(place: &Place) -> Result<BTreeMap<String, String>, GitError> {
+fn shared_files(place: &Place) -> Result<BTreeMap<String, String>> {
     let mut paths: Vec<PathBuf> = SHARED.iter().map(PathBuf::from).collect();
     for name in names(&place.common_dir.join("hooks"))? {
         // Git never runs the samples.
@@ -187,7 +184,7 @@ fn shared_files(place: &Place) -> Result<BTreeMap<String, String>, GitError> {
 ///
 /// For a nested repository, which may be a worktree where an agent is at work, only its presence
 /// counts.
-fn stamp(root: &Path, path: &[u8]) -> Result<String, GitError> {
+fn stamp(root: &Path, path: &[u8]) -> Result<String> {
     let full = root.join(path_of(path));
     if path.ends_with(b"/") || thing(&full)? == FileKind::Absent {
         return Ok("-".to_owned());

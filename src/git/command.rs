@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::drivers::Setting;
-use super::{ConfigOwner, Git, GitError, Place, special};
+use super::{ConfigOwner, Git, GitError, Place, Result, special};
 use crate::clock;
 use crate::failpoint::crash_point;
 use crate::process::{self, ProcessError, Short, ShortOutput};
@@ -215,7 +215,7 @@ impl GitCommand {
 
     /// Builds the process to run. `settings` are pairs of key and value that override the
     /// repository's.
-    pub(super) fn short(&self, git: &Git, settings: &[Setting]) -> Result<Short, GitError> {
+    pub(super) fn short(&self, git: &Git, settings: &[Setting]) -> Result<Short> {
         let mut env = git.env.clone();
         let mut args: Vec<OsString> = vec!["--no-pager".into()];
         for setting in CONFIG.iter().chain(self.config) {
@@ -265,7 +265,7 @@ impl GitCommand {
 
 impl Git {
     /// Returns the output of a call that must succeed.
-    pub(super) async fn bytes(&self, call: GitCommand) -> Result<Vec<u8>, GitError> {
+    pub(super) async fn bytes(&self, call: GitCommand) -> Result<Vec<u8>> {
         let output = self.ended(&call).await?;
         match output.status {
             Some(0) if output.truncated => Err(GitError::TooMuch {
@@ -278,18 +278,18 @@ impl Git {
     }
 
     /// Runs a call that must succeed and whose output is not needed.
-    pub(super) async fn run(&self, call: GitCommand) -> Result<(), GitError> {
+    pub(super) async fn run(&self, call: GitCommand) -> Result<()> {
         self.bytes(call).await.map(drop)
     }
 
     /// Returns the output of a call that must succeed, as text.
-    pub(super) async fn text(&self, call: GitCommand) -> Result<String, GitError> {
+    pub(super) async fn text(&self, call: GitCommand) -> Result<String> {
         let args = call.words();
         text(&args, self.bytes(call).await?)
     }
 
     /// Returns the single line of output of a call that must succeed.
-    pub(super) async fn line(&self, call: GitCommand) -> Result<String, GitError> {
+    pub(super) async fn line(&self, call: GitCommand) -> Result<String> {
         let args = call.words();
         let text = self.text(call).await?;
         let line = text.strip_suffix('\n').unwrap_or(&text);
@@ -301,7 +301,7 @@ impl Git {
 
     /// Like [`Git::line`], but status 1 without an error message means that there is no such
     /// object.
-    pub(super) async fn maybe_line(&self, call: GitCommand) -> Result<Option<String>, GitError> {
+    pub(super) async fn maybe_line(&self, call: GitCommand) -> Result<Option<String>> {
         let output = self.ended(&call).await?;
         match output.status {
             Some(0) => {
@@ -314,7 +314,7 @@ impl Git {
     }
 
     /// Returns the output of a call; `None` if git fails, for callers that then ask in another way.
-    pub(super) async fn answer(&self, call: GitCommand) -> Result<Option<Vec<u8>>, GitError> {
+    pub(super) async fn answer(&self, call: GitCommand) -> Result<Option<Vec<u8>>> {
         let output = self.ended(&call).await?;
         match output.status {
             Some(0) if !output.truncated => Ok(Some(output.stdout)),
@@ -324,7 +324,7 @@ impl Git {
     }
 
     /// Answers a yes/no question: status 0 is yes, 1 is no, anything else is an error.
-    pub(super) async fn yes(&self, call: GitCommand) -> Result<bool, GitError> {
+    pub(super) async fn yes(&self, call: GitCommand) -> Result<bool> {
         let output = self.ended(&call).await?;
         match output.status {
             Some(0) => Ok(true),
@@ -334,7 +334,7 @@ impl Git {
     }
 
     /// Returns output that may be cut at the call's limit, and whether it was.
-    pub(super) async fn head(&self, call: GitCommand) -> Result<(Vec<u8>, bool), GitError> {
+    pub(super) async fn head(&self, call: GitCommand) -> Result<(Vec<u8>, bool)> {
         let output = self.ended(&call).await?;
         if output.status == Some(0) {
             Ok((output.stdout, output.truncated))
@@ -346,11 +346,11 @@ impl Git {
     /// Runs a call to its end.
     ///
     /// Boxed, because otherwise every caller's future would be as large as everything a call needs.
-    async fn ended(&self, call: &GitCommand) -> Result<ShortOutput, GitError> {
+    async fn ended(&self, call: &GitCommand) -> Result<ShortOutput> {
         Box::pin(self.call(call)).await
     }
 
-    async fn call(&self, call: &GitCommand) -> Result<ShortOutput, GitError> {
+    async fn call(&self, call: &GitCommand) -> Result<ShortOutput> {
         // A symlink in place of the directory would lead everything that follows to other files.
         let is_folder = call.cwd.symlink_metadata().is_ok_and(|m| m.is_dir());
         if !is_folder {
@@ -389,10 +389,7 @@ impl Git {
 
 impl Git {
     /// Returns the output of `git config --get-regexp`; `None` if no key matches.
-    pub(super) async fn listed_settings(
-        &self,
-        call: &GitCommand,
-    ) -> Result<Option<Vec<u8>>, GitError> {
+    pub(super) async fn listed_settings(&self, call: &GitCommand) -> Result<Option<Vec<u8>>> {
         let output = self.confined(call, &[]).await?;
         match output.status {
             Some(0) if output.truncated => Err(GitError::TooMuch {
@@ -405,11 +402,7 @@ impl Git {
         }
     }
 
-    async fn confined(
-        &self,
-        call: &GitCommand,
-        settings: &[Setting],
-    ) -> Result<ShortOutput, GitError> {
+    async fn confined(&self, call: &GitCommand, settings: &[Setting]) -> Result<ShortOutput> {
         let mut short = call.short(self, settings)?;
         let held = |why| GitError::Sandbox { why };
         let path = self.env.get("PATH").map(OsString::from);
@@ -565,11 +558,11 @@ fn remove_if_stale(lock: &Path) {
     }
 }
 
-pub(super) fn text(args: &str, bytes: Vec<u8>) -> Result<String, GitError> {
+pub(super) fn text(args: &str, bytes: Vec<u8>) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| GitError::output(args, error.as_bytes()))
 }
 
-pub(super) fn utf8(path: &Path) -> Result<String, GitError> {
+pub(super) fn utf8(path: &Path) -> Result<String> {
     path.to_str()
         .map(str::to_owned)
         .ok_or_else(|| GitError::NotUtf8 {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::command::GitCommand;
 use super::status::nested;
-use super::{Git, GitError, HeadAt, Place, Uncommitted, Worktree};
+use super::{Git, GitError, HeadAt, Place, Result, Uncommitted, Worktree};
 
 impl Git {
     /// Commits everything that is uncommitted: `left`, which was just read together with HEAD.
@@ -21,7 +21,7 @@ impl Git {
         now: &Worktree,
         left: Uncommitted,
         message: &str,
-    ) -> Result<bool, GitError> {
+    ) -> Result<bool> {
         let place = &now.place;
         head_at.ref_name()?;
         if !head_at.fits(now.branch.as_deref()) {
@@ -63,7 +63,7 @@ impl Git {
     }
 
     /// Returns true if git's configuration has a name and an email address for commits made here.
-    pub(crate) async fn knows_who(&self, folder: &Path) -> Result<bool, GitError> {
+    pub(crate) async fn knows_who(&self, folder: &Path) -> Result<bool> {
         for key in ["user.name", "user.email"] {
             let set = self
                 .maybe_line(GitCommand::anywhere(folder, "config --get").arg(key))
@@ -79,10 +79,7 @@ impl Git {
     /// remand's.
     ///
     /// An incomplete identity (a name without an email address or the reverse) is not used.
-    pub(super) async fn identity(
-        &self,
-        place: &Place,
-    ) -> Result<[(&'static str, String); 4], GitError> {
+    pub(super) async fn identity(&self, place: &Place) -> Result<[(&'static str, String); 4]> {
         let call = GitCommand::at(place, "config -z --get-regexp").arg("^user\\.(name|email)$");
         let listed = self.maybe_line(call).await?.unwrap_or_default();
         // The last value of each counts.

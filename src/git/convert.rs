@@ -13,7 +13,7 @@ use super::checkout::{
 };
 use super::command::GitCommand;
 use super::fs_nofollow::{at, path_of};
-use super::{Git, GitError};
+use super::{Git, GitError, Result};
 
 const ATTRIBUTES: [&str; 3] = ["eol", "ident", "working-tree-encoding"];
 
@@ -25,7 +25,7 @@ impl Git {
         checkout: &Checkout,
         commit: &str,
         entries: &mut Entries,
-    ) -> Result<(), GitError> {
+    ) -> Result<()> {
         let is_attributes =
             |path: &[u8]| path == b".gitattributes" || path.ends_with(b"/.gitattributes");
         if !entries.keys().any(|path| is_attributes(path)) {
@@ -85,7 +85,7 @@ fn no_system() -> [(&'static str, String); 1] {
 }
 
 /// Copies a converted file into the tree, where its path is free.
-pub(super) fn copy(converted: &Path, tree: &Path, path: &[u8]) -> Result<(), GitError> {
+pub(super) fn copy(converted: &Path, tree: &Path, path: &[u8]) -> Result<()> {
     let (from, to) = (converted.join(path_of(path)), tree.join(path_of(path)));
     to.parent().map_or(Ok(()), make_folder)?;
     // This keeps the executable bit.

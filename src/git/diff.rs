@@ -1,8 +1,8 @@
 //! Difference between two commits: files, line counts, and the text that a reviewer reads.
 
 use super::command::GitCommand;
-use super::history::check_sha;
-use super::{Git, GitError, Place};
+use super::history::check_shas;
+use super::{Git, GitError, Place, Result};
 use crate::closed_enum::closed_enum;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,9 +58,8 @@ impl Git {
         from: &str,
         to: &str,
         cap: usize,
-    ) -> Result<Diff, GitError> {
-        check_sha(from)?;
-        check_sha(to)?;
+    ) -> Result<Diff> {
+        check_shas([from, to])?;
         let call = GitCommand::at(place, DIFF)
             .args(["--raw", "--numstat", "-z", "-p", "--end-of-options"])
             .args([from, to]);
@@ -77,13 +76,7 @@ impl Git {
     }
 
     /// Like [`Git::diff`], of so many files that their list does not fit beside the text.
-    async fn long_diff(
-        &self,
-        place: &Place,
-        from: &str,
-        to: &str,
-        cap: usize,
-    ) -> Result<Diff, GitError> {
+    async fn long_diff(&self, place: &Place, from: &str, to: &str, cap: usize) -> Result<Diff> {
         let files = self.changed_files(place, from, to).await?;
         let call = GitCommand::at(place, DIFF).args(["-p", "--end-of-options", from, to]);
         let (bytes, truncated) = self.head(call.cap(cap)).await?;
@@ -99,9 +92,8 @@ impl Git {
         place: &Place,
         from: &str,
         to: &str,
-    ) -> Result<Vec<FileChange>, GitError> {
-        check_sha(from)?;
-        check_sha(to)?;
+    ) -> Result<Vec<FileChange>> {
+        check_shas([from, to])?;
         let call = GitCommand::at(place, DIFF)
             .arg("--raw")
             .arg("--numstat")

@@ -13,7 +13,7 @@ use std::sync::PoisonError;
 
 use super::command::{GitCommand, text};
 use super::config_files::ConfigFiles;
-use super::{Git, GitError};
+use super::{Git, GitError, Result};
 use crate::files;
 
 /// Git commands that never read the files of a worktree or files with rules for them.
@@ -69,10 +69,7 @@ pub(super) type Setting = (String, String);
 
 impl Git {
     /// Returns settings that disable the drivers defined by the repository of a call.
-    pub(super) async fn without_drivers(
-        &self,
-        call: &GitCommand,
-    ) -> Result<Vec<Setting>, GitError> {
+    pub(super) async fn without_drivers(&self, call: &GitCommand) -> Result<Vec<Setting>> {
         if TOUCHES_NO_FILES
             .iter()
             .any(|command| call.begins_with(command))
@@ -97,7 +94,7 @@ impl Git {
     ///
     /// No process is started if the configuration files, read just before the call, cannot have
     /// any, or are byte for byte those that git was last asked about.
-    async fn listed_drivers(&self, call: &GitCommand) -> Result<Option<String>, GitError> {
+    async fn listed_drivers(&self, call: &GitCommand) -> Result<Option<String>> {
         let place = call.place.as_ref();
         let files = place.and_then(|place| ConfigFiles::read(self, place));
         if let Some(files) = &files {

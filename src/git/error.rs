@@ -8,6 +8,9 @@ use super::Operation;
 use super::branch::BadBranchName;
 use crate::process::ProcessError;
 
+/// Result of a git operation.
+pub(crate) type Result<T, E = GitError> = std::result::Result<T, E>;
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitError {
     /// The directory is gone, or something else (a file, a symlink) is in its place.
@@ -116,6 +119,21 @@ pub(crate) enum GitError {
 }
 
 impl GitError {
+    pub(super) fn elsewhere(branch: String, expected: &str, found: Option<String>) -> Self {
+        Self::Elsewhere {
+            branch,
+            expected: expected.to_owned(),
+            found,
+        }
+    }
+
+    pub(super) fn not_forward(from: &str, to: &str) -> Self {
+        Self::NotForward {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        }
+    }
+
     /// Output that does not match git's documentation.
     pub(super) fn output(args: &str, found: &[u8]) -> Self {
         Self::Output {

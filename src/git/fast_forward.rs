@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::command::GitCommand;
 use super::fs_nofollow::{FileKind, path_of, standing};
-use super::history::check_sha;
+use super::history::check_shas;
 use super::wip::wip_ref;
-use super::{Git, GitError, HeadAt, Place, RestorePoint};
+use super::{Git, GitError, HeadAt, Place, RestorePoint, Result};
 
 impl Git {
     /// Moves a clean worktree from one commit to a later one.
@@ -23,16 +23,12 @@ impl Git {
         head_at: impl Into<HeadAt<'_>>,
         from: &str,
         to: &str,
-    ) -> Result<(), GitError> {
+    ) -> Result<()> {
         let head_at = head_at.into();
         head_at.ref_name()?;
-        check_sha(from)?;
-        check_sha(to)?;
+        check_shas([from, to])?;
         if !self.is_ancestor(place, from, to).await? {
-            return Err(GitError::NotForward {
-                from: from.to_owned(),
-                to: to.to_owned(),
-            });
+            return Err(GitError::not_forward(from, to));
         }
         match self.clean_head(place, head_at).await {
             Ok(head) if head.as_deref() == Some(to) => {}
@@ -40,26 +36,15 @@ impl Git {
                 self.merge_forward(place, from, to).await?;
             }
             Ok(found) => {
-                return Err(GitError::Elsewhere {
-                    branch: head_at.expected(),
-                    expected: from.to_owned(),
-                    found,
-                });
+                return Err(GitError::elsewhere(head_at.expected(), from, found));
             }
             Err(error) => {
                 if self.moving(place).await.ok().flatten().as_deref() != Some(to) {
                     return Err(error);
                 }
                 let run = format!("forward-{to}");
-                self.put_back(
-                    place,
-                    RestorePoint {
-                        head_at,
-                        head_before: to,
-                        run: &run,
-                    },
-                )
-                .await?;
+                self.put_back(place, RestorePoint::new(head_at, to, &run))
+                    .await?;
             }
         }
         self.keep_head(place, head_at).await?;
@@ -80,23 +65,15 @@ impl Git {
         head_at: impl Into<HeadAt<'_>>,
         from: &str,
         to: &str,
-    ) -> Result<(), GitError> {
+    ) -> Result<()> {
         let head_at = head_at.into();
         head_at.ref_name()?;
-        check_sha(from)?;
-        check_sha(to)?;
+        check_shas([from, to])?;
         let found = self.clean_head(place, head_at).await?;
         if found.as_deref() != Some(from) {
-            return Err(GitError::Elsewhere {
-                branch: head_at.expected(),
-                expected: from.to_owned(),
-                found,
-            });
+            return Err(GitError::elsewhere(head_at.expected(), from, found));
         }
-        let blocked = self.in_the_way(place, from, to).await?;
-        if !blocked.is_empty() {
-            return Err(GitError::InTheWay { paths: blocked });
-        }
+        self.refuse_overwriting(place, from, to).await?;
         let kept = wip_ref(&format!("rewritten-{from}"))?;
         self.set_ref(place, &kept, from).await?;
         self.begin_moving(place, to).await?;
@@ -105,11 +82,8 @@ impl Git {
         self.end_moving(place).await
     }
 
-    async fn merge_forward(&self, place: &Place, from: &str, to: &str) -> Result<(), GitError> {
-        let blocked = self.in_the_way(place, from, to).await?;
-        if !blocked.is_empty() {
-            return Err(GitError::InTheWay { paths: blocked });
-        }
+    async fn merge_forward(&self, place: &Place, from: &str, to: &str) -> Result<()> {
+        self.refuse_overwriting(place, from, to).await?;
         self.begin_moving(place, to).await?;
         let call = GitCommand::at(
             place,
@@ -119,13 +93,21 @@ impl Git {
         self.run(call).await
     }
 
-    /// Returns paths that a commit adds and that are occupied by untracked files.
-    pub(super) async fn in_the_way(
+    pub(super) async fn refuse_overwriting(
         &self,
         place: &Place,
         from: &str,
         to: &str,
-    ) -> Result<Vec<String>, GitError> {
+    ) -> Result<()> {
+        let paths = self.in_the_way(place, from, to).await?;
+        if paths.is_empty() {
+            return Ok(());
+        }
+        Err(GitError::InTheWay { paths })
+    }
+
+    /// Returns paths that a commit adds and that are occupied by untracked files.
+    async fn in_the_way(&self, place: &Place, from: &str, to: &str) -> Result<Vec<String>> {
         let files = self.net_files(place, from, to).await?;
         // A file that only changes the case of its name, or becomes a directory, is tracked by git.
         let gone: BTreeSet<String> = files

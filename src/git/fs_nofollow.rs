@@ -3,13 +3,13 @@
 //! Independent of git. Contents are read by [`crate::files`].
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 
-use super::GitError;
+use super::{GitError, Result};
 use crate::files;
 
 /// Type of the file at a path.
@@ -59,7 +59,7 @@ pub(super) fn without_line_end(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-pub(super) fn thing(path: &Path) -> Result<FileKind, GitError> {
+pub(super) fn thing(path: &Path) -> Result<FileKind> {
     let meta = match path.symlink_metadata() {
         Ok(meta) => meta,
         Err(error)
@@ -85,7 +85,7 @@ pub(super) fn thing(path: &Path) -> Result<FileKind, GitError> {
 
 /// Returns the shortest prefix of `path` below `root` that is not a directory: a symlink that would
 /// lead elsewhere, a file, or nothing. `None` if all parents are directories.
-pub(super) fn first_non_folder(root: &Path, path: &Path) -> Result<Option<PathBuf>, GitError> {
+pub(super) fn first_non_folder(root: &Path, path: &Path) -> Result<Option<PathBuf>> {
     let mut prefix = PathBuf::new();
     for part in path.parent().into_iter().flat_map(Path::components) {
         prefix.push(part);
@@ -98,7 +98,7 @@ pub(super) fn first_non_folder(root: &Path, path: &Path) -> Result<Option<PathBu
 
 /// Returns the file at `path` below `root`, or the file that occupies one of its parent
 /// directories; `None` if the path is free.
-pub(super) fn standing(root: &Path, path: &Path) -> Result<Option<(PathBuf, FileKind)>, GitError> {
+pub(super) fn standing(root: &Path, path: &Path) -> Result<Option<(PathBuf, FileKind)>> {
     let first = first_non_folder(root, path)?.unwrap_or_else(|| path.to_owned());
     let found = thing(&root.join(&first))?;
     Ok((found != FileKind::Absent).then_some((first, found)))
@@ -111,7 +111,7 @@ pub(super) fn is_inside(path: &Path) -> bool {
 }
 
 /// Removes a file, a symlink or an empty directory. A missing path is not an error.
-pub(super) fn remove(path: &Path) -> Result<(), GitError> {
+pub(super) fn remove(path: &Path) -> Result<()> {
     let result = match thing(path)? {
         FileKind::Absent => return Ok(()),
         FileKind::Folder => fs::remove_dir(path),
@@ -136,27 +136,22 @@ pub(super) fn remove_empty_parents(root: &Path, path: &Path) {
 
 /// Writes a file that must not exist yet and creates its parent directories; never through a
 /// symlink.
-pub(super) fn write_new(root: &Path, path: &Path, bytes: &[u8], mode: u32) -> Result<(), GitError> {
+pub(super) fn write_new(root: &Path, path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     make_parents(root, path)?;
     let full = root.join(path);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&full)
-        .map_err(at("write", &full))?;
+    let mut file = files::create_private(&full).map_err(at("write", &full))?;
     file.write_all(bytes).map_err(at("write", &full))?;
     file.set_permissions(Permissions::from_mode(mode))
         .map_err(at("set the mode of", &full))
 }
 
-pub(super) fn link_new(root: &Path, path: &Path, target: &[u8]) -> Result<(), GitError> {
+pub(super) fn link_new(root: &Path, path: &Path, target: &[u8]) -> Result<()> {
     make_parents(root, path)?;
     let full = root.join(path);
     symlink(path_of(target), &full).map_err(at("link", &full))
 }
 
-fn make_parents(root: &Path, path: &Path) -> Result<(), GitError> {
+fn make_parents(root: &Path, path: &Path) -> Result<()> {
     while let Some(in_the_way) = first_non_folder(root, path)? {
         let full = root.join(in_the_way);
         remove(&full)?;
@@ -166,7 +161,7 @@ fn make_parents(root: &Path, path: &Path) -> Result<(), GitError> {
 }
 
 /// Returns the sorted names in a directory; empty if the path is not a directory.
-pub(super) fn names(path: &Path) -> Result<Vec<PathBuf>, GitError> {
+pub(super) fn names(path: &Path) -> Result<Vec<PathBuf>> {
     if thing(path)? != FileKind::Folder {
         return Ok(Vec::new());
     }
@@ -179,12 +174,12 @@ pub(super) fn names(path: &Path) -> Result<Vec<PathBuf>, GitError> {
 
 /// Replaces a file atomically: after a power failure either the old or the new one is there,
 /// complete.
-pub(super) fn replace_durably(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
+pub(super) fn replace_durably(path: &Path, bytes: &[u8]) -> Result<()> {
     files::replace(path, bytes).map_err(at("replace", path))?;
     sync_folder(path.parent().unwrap_or(Path::new("/")))
 }
 
-pub(super) fn sync_folder(path: &Path) -> Result<(), GitError> {
+pub(super) fn sync_folder(path: &Path) -> Result<()> {
     File::open(path)
         .and_then(|dir| dir.sync_all())
         .map_err(at("sync", path))

@@ -8,7 +8,7 @@ use super::checkout::{Checkout, make_folder, remove_all};
 use super::command::{GitCommand, utf8};
 use super::fs_nofollow::at;
 use super::history::check_sha;
-use super::{Git, GitError, Place, check_branch_name};
+use super::{Git, Place, Result, check_branch_name};
 
 /// Contents of the repository that a gate sees.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ impl Git {
         &self,
         checkout: &Checkout,
         view: &GateView<'_>,
-    ) -> Result<(), GitError> {
+    ) -> Result<()> {
         check_branch_name(view.branch)?;
         check_sha(view.commit)?;
         let git_dir = checkout.seen_by_gates().git_dir;

@@ -3,7 +3,7 @@
 
 use super::command::GitCommand;
 use super::history::check_sha;
-use super::{Git, GitError, Place, check_branch_name};
+use super::{Git, GitError, Place, Result, check_branch_name};
 
 /// Prefix of the refs that keep the commits of changes with a detached worktree.
 const CHANGES: &str = "refs/remand/change/";
@@ -32,7 +32,7 @@ impl<'a> HeadAt<'a> {
     }
 
     /// Full name of the ref that moves with HEAD.
-    pub(crate) fn ref_name(self) -> Result<String, GitError> {
+    pub(crate) fn ref_name(self) -> Result<String> {
         match self {
             Self::Branch(branch) => {
                 check_branch_name(branch)?;
@@ -79,7 +79,7 @@ impl Git {
         place: &Place,
         head_at: HeadAt<'_>,
         sha: &str,
-    ) -> Result<(), GitError> {
+    ) -> Result<()> {
         check_sha(sha)?;
         let name = head_at.ref_name()?;
         self.set_ref(place, &name, sha).await?;
@@ -94,12 +94,7 @@ impl Git {
 
     /// Points a ref at a commit without following symbolic refs: a planted one would move the
     /// branch that it names.
-    pub(super) async fn set_ref(
-        &self,
-        place: &Place,
-        name: &str,
-        sha: &str,
-    ) -> Result<(), GitError> {
+    pub(super) async fn set_ref(&self, place: &Place, name: &str, sha: &str) -> Result<()> {
         let call = GitCommand::at(place, "update-ref --no-deref");
         self.run(call.args([name, sha])).await
     }
@@ -112,24 +107,20 @@ impl Git {
         name: &str,
         sha: &str,
         old: &str,
-    ) -> Result<(), GitError> {
+    ) -> Result<()> {
         let call = GitCommand::at(place, "update-ref --no-deref");
         self.run(call.args([name, sha, old])).await
     }
 
     /// Sets the index, the files and the branch of HEAD to a commit.
-    pub(super) async fn reset_hard(&self, place: &Place, sha: &str) -> Result<(), GitError> {
+    pub(super) async fn reset_hard(&self, place: &Place, sha: &str) -> Result<()> {
         let call = GitCommand::at(place, "reset --quiet --hard");
         self.run(call.args([sha, "--"])).await
     }
 
     /// Moves the ref that keeps the commits of a detached worktree to its HEAD. A branch moves with
     /// HEAD by itself.
-    pub(crate) async fn keep_head(
-        &self,
-        place: &Place,
-        head_at: HeadAt<'_>,
-    ) -> Result<(), GitError> {
+    pub(crate) async fn keep_head(&self, place: &Place, head_at: HeadAt<'_>) -> Result<()> {
         if let HeadAt::Branch(_) = head_at {
             return Ok(());
         }
@@ -143,13 +134,13 @@ impl Git {
 
     /// Detaches HEAD of a worktree at its current commit. The branch and everything else stay
     /// unchanged.
-    pub(crate) async fn detach(&self, place: &Place, head_at: HeadAt<'_>) -> Result<(), GitError> {
+    pub(crate) async fn detach(&self, place: &Place, head_at: HeadAt<'_>) -> Result<()> {
         let head = self.head_commit(place).await?;
         self.set_head(place, head_at, &head).await
     }
 
     /// Returns the commit of HEAD, which must exist.
-    pub(super) async fn head_commit(&self, place: &Place) -> Result<String, GitError> {
+    pub(super) async fn head_commit(&self, place: &Place) -> Result<String> {
         let head = self.resolve(place, "HEAD").await?;
         head.ok_or_else(|| GitError::NotARef {
             text: "HEAD".to_owned(),

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::command::GitCommand;
 use super::history::check_sha;
 use super::status::{Entry, Snapshot, Status};
-use super::{Git, GitError, Place, Worktree};
+use super::{Git, Place, Result, Worktree};
 use crate::files::{self, SMALL};
 
 /// Asks for the commit of HEAD and its full name. The marker is an option that git does not know
@@ -35,11 +35,11 @@ pub(crate) struct Uncommitted {
 
 impl Git {
     /// Reads HEAD and the operation in progress. Fails if HEAD itself is broken.
-    pub(crate) async fn look(&self, place: &Place) -> Result<Worktree, GitError> {
+    pub(crate) async fn look(&self, place: &Place) -> Result<Worktree> {
         Ok(worktree(place, self.head_state(place).await?))
     }
 
-    pub(super) async fn head_state(&self, place: &Place) -> Result<Head, GitError> {
+    pub(super) async fn head_state(&self, place: &Place) -> Result<Head> {
         match self.head_and(place, GitCommand::at(place, ASK)).await? {
             Some((head, _)) => Ok(head),
             None => self.head_by_parts(place).await,
@@ -47,7 +47,7 @@ impl Git {
     }
 
     /// Reads HEAD with one process per question: one without a commit, or whose name is ambiguous.
-    pub(super) async fn head_by_parts(&self, place: &Place) -> Result<Head, GitError> {
+    pub(super) async fn head_by_parts(&self, place: &Place) -> Result<Head> {
         let name = GitCommand::at(place, "symbolic-ref -q HEAD");
         Ok(Head {
             name: self.maybe_line(name).await?,
@@ -61,7 +61,7 @@ impl Git {
         &self,
         place: &Place,
         patterns: &[&str],
-    ) -> Result<Option<(Head, BTreeSet<String>)>, GitError> {
+    ) -> Result<Option<(Head, BTreeSet<String>)>> {
         let mut call = GitCommand::at(place, ASK);
         for pattern in patterns {
             call = call.arg(format!("--glob={pattern}"));
@@ -74,17 +74,14 @@ impl Git {
         &self,
         place: &Place,
         call: GitCommand,
-    ) -> Result<Option<(Head, BTreeSet<String>)>, GitError> {
+    ) -> Result<Option<(Head, BTreeSet<String>)>> {
         let answer = self.answer(call).await?;
         let read = answer.as_deref().and_then(read_head);
         Ok(read.filter(|(head, _)| is_in_file(place, head)))
     }
 
     /// Like [`Git::look`] and [`Git::status`], at one moment and by one process.
-    pub(crate) async fn look_and_status(
-        &self,
-        place: &Place,
-    ) -> Result<(Worktree, Status), GitError> {
+    pub(crate) async fn look_and_status(&self, place: &Place) -> Result<(Worktree, Status)> {
         let (now, left) = self.look_and_uncommitted(place).await?;
         Ok((now, self.shown(left)))
     }
@@ -93,7 +90,7 @@ impl Git {
     pub(crate) async fn look_and_uncommitted(
         &self,
         place: &Place,
-    ) -> Result<(Worktree, Uncommitted), GitError> {
+    ) -> Result<(Worktree, Uncommitted)> {
         self.look_by(place, None).await
     }
 
@@ -102,7 +99,7 @@ impl Git {
         &self,
         place: &Place,
         index: Option<&Path>,
-    ) -> Result<(Worktree, Uncommitted), GitError> {
+    ) -> Result<(Worktree, Uncommitted)> {
         let (head, left) = self.head_and_uncommitted(place, index).await?;
         Ok((worktree(place, head), left))
     }
@@ -111,7 +108,7 @@ impl Git {
         &self,
         place: &Place,
         index: Option<&Path>,
-    ) -> Result<(Head, Uncommitted), GitError> {
+    ) -> Result<(Head, Uncommitted)> {
         let Snapshot {
             commit,
             branch,

@@ -2,7 +2,7 @@
 //! to guess.
 
 use super::command::GitCommand;
-use super::{Git, GitError, Place, check_branch_name};
+use super::{Git, GitError, Place, Result, check_branch_name};
 
 /// Commit of a range, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,11 +21,7 @@ const FILE_CAP: usize = 16 * 1024 * 1024;
 impl Git {
     /// Resolves `HEAD`, a full ref (`refs/…`) or a full id to a commit; `None` if it does not
     /// exist.
-    pub(crate) async fn resolve(
-        &self,
-        place: &Place,
-        name: &str,
-    ) -> Result<Option<String>, GitError> {
+    pub(crate) async fn resolve(&self, place: &Place, name: &str) -> Result<Option<String>> {
         let full = name == "HEAD" || is_full_ref(name) || check_sha(name).is_ok();
         if !full {
             return Err(GitError::NotARef {
@@ -39,11 +35,7 @@ impl Git {
 
     /// Returns the head of the branch into which work is merged: as last fetched from the remote,
     /// otherwise the local one.
-    pub(crate) async fn base_head(
-        &self,
-        place: &Place,
-        branch: &str,
-    ) -> Result<Option<String>, GitError> {
+    pub(crate) async fn base_head(&self, place: &Place, branch: &str) -> Result<Option<String>> {
         Ok(self.base_head_and(place, branch, &[]).await?.0)
     }
 
@@ -53,7 +45,7 @@ impl Git {
         place: &Place,
         branch: &str,
         commit: &str,
-    ) -> Result<(Option<String>, String), GitError> {
+    ) -> Result<(Option<String>, String)> {
         check_sha(commit)?;
         let tree = format!("{commit}^{{tree}}");
         let (base, found) = self.base_head_and(place, branch, &[&tree]).await?;
@@ -69,7 +61,7 @@ impl Git {
         place: &Place,
         branch: &str,
         others: &[&str],
-    ) -> Result<(Option<String>, Vec<Option<String>>), GitError> {
+    ) -> Result<(Option<String>, Vec<Option<String>>)> {
         check_branch_name(branch)?;
         let fetched = format!("refs/remotes/origin/{branch}^{{commit}}");
         let local = format!("refs/heads/{branch}^{{commit}}");
@@ -80,11 +72,7 @@ impl Git {
     }
 
     /// Returns the id of each object, in the order given. The names are full and have no spaces.
-    async fn objects(
-        &self,
-        place: &Place,
-        names: &[&str],
-    ) -> Result<Vec<Option<String>>, GitError> {
+    async fn objects(&self, place: &Place, names: &[&str]) -> Result<Vec<Option<String>>> {
         let lines = names.iter().map(|name| format!("{name}\n"));
         let call = GitCommand::at(place, "cat-file --batch-check=%(objectname)");
         let output = self
@@ -106,36 +94,25 @@ impl Git {
         place: &Place,
         a: &str,
         b: &str,
-    ) -> Result<Option<String>, GitError> {
-        check_sha(a)?;
-        check_sha(b)?;
+    ) -> Result<Option<String>> {
+        check_shas([a, b])?;
         self.maybe_line(GitCommand::at(place, "merge-base --end-of-options").args([a, b]))
             .await
     }
 
-    pub(crate) async fn is_ancestor(
-        &self,
-        place: &Place,
-        a: &str,
-        b: &str,
-    ) -> Result<bool, GitError> {
-        check_sha(a)?;
-        check_sha(b)?;
+    pub(crate) async fn is_ancestor(&self, place: &Place, a: &str, b: &str) -> Result<bool> {
+        check_shas([a, b])?;
         self.yes(GitCommand::at(place, "merge-base --is-ancestor --end-of-options").args([a, b]))
             .await
     }
 
-    pub(crate) async fn tree_of(&self, place: &Place, commit: &str) -> Result<String, GitError> {
+    pub(crate) async fn tree_of(&self, place: &Place, commit: &str) -> Result<String> {
         check_sha(commit)?;
         let call = GitCommand::at(place, "rev-parse --verify --end-of-options");
         self.line(call.arg(format!("{commit}^{{tree}}"))).await
     }
 
-    pub(crate) async fn is_empty_tree(
-        &self,
-        place: &Place,
-        commit: &str,
-    ) -> Result<bool, GitError> {
+    pub(crate) async fn is_empty_tree(&self, place: &Place, commit: &str) -> Result<bool> {
         check_sha(commit)?;
         Ok(self
             .bytes(GitCommand::at(place, "ls-tree --full-tree --end-of-options").arg(commit))
@@ -150,7 +127,7 @@ impl Git {
         place: &Place,
         commit: &str,
         path: &str,
-    ) -> Result<Option<Vec<u8>>, GitError> {
+    ) -> Result<Option<Vec<u8>>> {
         check_sha(commit)?;
         let call = GitCommand::at(place, "ls-tree -z --full-tree --end-of-options")
             .args([commit, "--", path]);
@@ -162,7 +139,7 @@ impl Git {
         Ok(None)
     }
 
-    pub(super) async fn blob(&self, place: &Place, sha: &str) -> Result<Vec<u8>, GitError> {
+    pub(super) async fn blob(&self, place: &Place, sha: &str) -> Result<Vec<u8>> {
         check_sha(sha)?;
         self.bytes(
             GitCommand::at(place, "cat-file blob")
@@ -173,14 +150,8 @@ impl Git {
     }
 
     /// Lists commits that `to` has and `from` does not, newest first.
-    pub(crate) async fn log(
-        &self,
-        place: &Place,
-        from: &str,
-        to: &str,
-    ) -> Result<Vec<Commit>, GitError> {
-        check_sha(from)?;
-        check_sha(to)?;
+    pub(crate) async fn log(&self, place: &Place, from: &str, to: &str) -> Result<Vec<Commit>> {
+        check_shas([from, to])?;
         let call = GitCommand::at(
             place,
             "log -z --no-show-signature --no-notes --no-color --encoding=UTF-8",
@@ -202,9 +173,8 @@ impl Git {
         from: &str,
         to: &str,
         seconds: u64,
-    ) -> Result<Vec<String>, GitError> {
-        check_sha(from)?;
-        check_sha(to)?;
+    ) -> Result<Vec<String>> {
+        check_shas([from, to])?;
         let call = GitCommand::at(place, "rev-list")
             .arg(format!("--max-age={seconds}"))
             .arg("--end-of-options")
@@ -240,9 +210,13 @@ fn read_log(text: &str) -> Option<Vec<Commit>> {
     fields.chunks(5).map(commit).collect()
 }
 
+pub(super) fn check_shas<const N: usize>(texts: [&str; N]) -> Result<()> {
+    texts.into_iter().try_for_each(check_sha)
+}
+
 /// Checks for a full id in lower case, SHA-1 or SHA-256: it cannot be an option, a path or an
 /// abbreviation.
-pub(crate) fn check_sha(text: &str) -> Result<(), GitError> {
+pub(crate) fn check_sha(text: &str) -> Result<()> {
     let hex = text
         .bytes()
         .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));

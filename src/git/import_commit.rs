@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::command::{GitCommand, utf8};
 use super::history::check_sha;
-use super::{ConfigOwner, Git, GitError, Place};
+use super::{ConfigOwner, Git, GitError, Place, Result};
 use crate::process::Short;
 use crate::sandbox::GitReach;
 
@@ -34,12 +34,7 @@ impl Git {
     ///
     /// Refs of earlier imports that this commit contains are deleted, so that a branch that moves
     /// forward has one ref and not a thousand.
-    pub(crate) async fn bring_in(
-        &self,
-        place: &Place,
-        bare: &Path,
-        sha: &str,
-    ) -> Result<(), GitError> {
+    pub(crate) async fn bring_in(&self, place: &Place, bare: &Path, sha: &str) -> Result<()> {
         check_sha(sha)?;
         let name = format!("{BROUGHT}{sha}");
         self.fetch_commit(place, bare, sha, &name).await?;
@@ -54,7 +49,7 @@ impl Git {
     }
 
     /// Returns true if a commit is kept as imported from the remote.
-    pub(crate) async fn was_brought_in(&self, place: &Place, sha: &str) -> Result<bool, GitError> {
+    pub(crate) async fn was_brought_in(&self, place: &Place, sha: &str) -> Result<bool> {
         check_sha(sha)?;
         Ok(self
             .resolve(place, &format!("{BROUGHT}{sha}"))
@@ -63,42 +58,21 @@ impl Git {
     }
 
     /// Lists the full names of refs below a prefix that ends with a slash.
-    pub(crate) async fn refs_below(
-        &self,
-        place: &Place,
-        name: &str,
-    ) -> Result<Vec<String>, GitError> {
+    pub(crate) async fn refs_below(&self, place: &Place, name: &str) -> Result<Vec<String>> {
         let call = GitCommand::at(place, "for-each-ref --format=%(refname) --");
         let names = self.text(call.arg(name)).await?;
         Ok(names.lines().map(str::to_owned).collect())
     }
 
     /// Deletes a ref. Only refs of remand are accepted.
-    pub(crate) async fn forget_ref(&self, place: &Place, name: &str) -> Result<(), GitError> {
-        if !name.starts_with("refs/remand/") {
-            return Err(GitError::NotARef {
-                text: name.to_owned(),
-            });
-        }
-        self.run(GitCommand::at(place, "update-ref --no-deref -d").arg(name))
-            .await
+    pub(crate) async fn forget_ref(&self, place: &Place, name: &str) -> Result<()> {
+        self.run(forget(place, name)?).await
     }
 
     /// Deletes a ref if it is still at this commit.
-    pub(crate) async fn forget_ref_at(
-        &self,
-        place: &Place,
-        name: &str,
-        sha: &str,
-    ) -> Result<(), GitError> {
+    pub(crate) async fn forget_ref_at(&self, place: &Place, name: &str, sha: &str) -> Result<()> {
         check_sha(sha)?;
-        if !name.starts_with("refs/remand/") {
-            return Err(GitError::NotARef {
-                text: name.to_owned(),
-            });
-        }
-        self.run(GitCommand::at(place, "update-ref --no-deref -d").args([name, sha]))
-            .await
+        self.run(forget(place, name)?.arg(sha)).await
     }
 
     /// Confines the other side of a fetch into remand's clone.
@@ -106,11 +80,7 @@ impl Git {
     /// Only the git on the other side runs in the agent's repository, so only that one is confined:
     /// nothing planted there can then write to the clone. Where the whole fetch is confined, so is
     /// its other side.
-    async fn confine_other_side(
-        &self,
-        call: GitCommand,
-        from: &Path,
-    ) -> Result<GitCommand, GitError> {
+    async fn confine_other_side(&self, call: GitCommand, from: &Path) -> Result<GitCommand> {
         if self.whose == ConfigOwner::Agents {
             return Ok(call);
         }
@@ -159,7 +129,7 @@ impl Git {
         from: &Path,
         sha: &str,
         name: &str,
-    ) -> Result<(), GitError> {
+    ) -> Result<()> {
         check_sha(sha)?;
         if self.resolve(place, name).await?.as_deref() == Some(sha) {
             return Ok(());
@@ -184,13 +154,18 @@ impl Git {
         self.bytes(call).await?;
         match self.resolve(place, name).await? {
             Some(found) if found == sha => Ok(()),
-            found => Err(GitError::Elsewhere {
-                branch: name.to_owned(),
-                expected: sha.to_owned(),
-                found,
-            }),
+            found => Err(GitError::elsewhere(name.to_owned(), sha, found)),
         }
     }
+}
+
+fn forget(place: &Place, name: &str) -> Result<GitCommand> {
+    if !name.starts_with("refs/remand/") {
+        return Err(GitError::NotARef {
+            text: name.to_owned(),
+        });
+    }
+    Ok(GitCommand::at(place, "update-ref --no-deref -d").arg(name))
 }
 
 /// Quotes a word for the shell with which git starts the other side of a fetch.

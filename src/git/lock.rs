@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags, open};
 use tokio::time::Instant;
 
-use super::GitError;
 use super::fs_nofollow::at;
+use super::{GitError, Result};
 
 /// Maximum time to wait: longer than any `git worktree add` without files takes.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ pub(super) struct RepositoryLock {
 impl RepositoryLock {
     /// Locks the directory itself, so that nothing an agent puts there (a FIFO, a symlink) is
     /// opened.
-    pub(super) async fn take(common_dir: &Path) -> Result<Self, GitError> {
+    pub(super) async fn take(common_dir: &Path) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = open(common_dir, flags, Mode::empty())
             .map_err(|error| at("open", common_dir)(error.into()))?;

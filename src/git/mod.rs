@@ -69,7 +69,7 @@ pub(crate) use branch::check_branch_name;
 pub(crate) use checkout::{Checkout, Kept};
 pub(crate) use checkout_fingerprint::CheckoutFingerprint;
 pub(crate) use diff::{Diff, FileChange, FileStatus};
-pub(crate) use error::GitError;
+pub(crate) use error::{GitError, Result};
 pub(crate) use gate_view::GateView;
 pub(crate) use head_at::HeadAt;
 pub(crate) use head_state::Uncommitted;
@@ -163,7 +163,7 @@ impl Git {
     }
 
     /// Returns the version of git; an error if it is older than [`MINIMUM`].
-    pub(crate) async fn version(&self) -> Result<(u32, u32), GitError> {
+    pub(crate) async fn version(&self) -> Result<(u32, u32)> {
         let call = GitCommand::anywhere("/".as_ref(), "version");
         let text = self.line(call).await?;
         let found =

@@ -5,23 +5,23 @@
 
 use super::command::GitCommand;
 use super::history::check_sha;
-use super::{Git, GitError, HeadAt, Place, RestorePoint, Worktree};
+use super::{Git, GitError, HeadAt, Place, RestorePoint, Result, Worktree};
 
 /// Ref that each worktree has for itself and that is deleted with it.
 const MARK: &str = "refs/worktree/remand-moving";
 
 impl Git {
     /// Returns the target of a move that was started and not completed.
-    pub(super) async fn moving(&self, place: &Place) -> Result<Option<String>, GitError> {
+    pub(super) async fn moving(&self, place: &Place) -> Result<Option<String>> {
         self.resolve(place, MARK).await
     }
 
-    pub(super) async fn begin_moving(&self, place: &Place, to: &str) -> Result<(), GitError> {
+    pub(super) async fn begin_moving(&self, place: &Place, to: &str) -> Result<()> {
         check_sha(to)?;
         self.set_ref(place, MARK, to).await
     }
 
-    pub(super) async fn end_moving(&self, place: &Place) -> Result<(), GitError> {
+    pub(super) async fn end_moving(&self, place: &Place) -> Result<()> {
         self.run(GitCommand::at(place, "update-ref --no-deref -d").arg(MARK))
             .await
     }
@@ -36,7 +36,7 @@ impl Git {
         &self,
         place: &Place,
         head_at: impl Into<HeadAt<'_>>,
-    ) -> Result<(), GitError> {
+    ) -> Result<()> {
         let head_at = head_at.into();
         let Some(to) = self.moving(place).await? else {
             return Ok(());
@@ -47,11 +47,7 @@ impl Git {
             && place.index_lock().symlink_metadata().is_err();
         if !is_whole {
             let run = format!("moved-{to}");
-            let back = RestorePoint {
-                head_at,
-                head_before: &to,
-                run: &run,
-            };
+            let back = RestorePoint::new(head_at, &to, &run);
             self.unblock(place, back).await?;
             let is_begun = match self.clean_head(place, head_at).await {
                 Err(_) => true,
@@ -73,7 +69,7 @@ impl Git {
         &self,
         place: &Place,
         head_at: HeadAt<'_>,
-    ) -> Result<Option<String>, GitError> {
+    ) -> Result<Option<String>> {
         let Worktree {
             branch: found,
             head,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::command::GitCommand;
 use super::wip::wip_ref;
-use super::{Git, GitError, Place};
+use super::{Git, Place, Result};
 use crate::files;
 
 /// Maximum number of bytes read from the reflog of HEAD.
@@ -38,11 +38,7 @@ pub(crate) struct MovedBranch {
 impl Git {
     /// Returns the commits of all local branches that no worktree has checked out. A checked-out
     /// branch moves with the work there.
-    pub(crate) async fn free_branches(
-        &self,
-        place: &Place,
-        head: &str,
-    ) -> Result<FreeBranches, GitError> {
+    pub(crate) async fn free_branches(&self, place: &Place, head: &str) -> Result<FreeBranches> {
         let tips = self.branches_and_worktrees(place).await?;
         let free = tips.into_iter().filter(|(_, tip)| tip.worktree.is_empty());
         let tips = free.map(|(name, tip)| (name, tip.sha)).collect();
@@ -59,7 +55,7 @@ impl Git {
         &self,
         place: &Place,
         before: &FreeBranches,
-    ) -> Result<Vec<MovedBranch>, GitError> {
+    ) -> Result<Vec<MovedBranch>> {
         let mut now = self.branches_and_worktrees(place).await?;
         let elsewhere =
             |tip: &Tip| !tip.worktree.is_empty() && Path::new(&tip.worktree) != place.path;
@@ -105,11 +101,7 @@ impl Git {
     ///
     /// The commit of the run is kept on `refs/remand/wip/branch-SHA`. The branch is left alone if
     /// it moved again, if a worktree has it checked out, or if the run created or deleted it.
-    pub(crate) async fn put_branch_back(
-        &self,
-        place: &Place,
-        moved: &MovedBranch,
-    ) -> Result<bool, GitError> {
+    pub(crate) async fn put_branch_back(&self, place: &Place, moved: &MovedBranch) -> Result<bool> {
         let (Some(before), Some(after), true) = (&moved.before, &moved.after, moved.by_run) else {
             return Ok(false);
         };
@@ -130,10 +122,7 @@ impl Git {
         Ok(true)
     }
 
-    async fn branches_and_worktrees(
-        &self,
-        place: &Place,
-    ) -> Result<BTreeMap<String, Tip>, GitError> {
+    async fn branches_and_worktrees(&self, place: &Place) -> Result<BTreeMap<String, Tip>> {
         let format = "--format=%(objectname)%00%(refname)%00%(worktreepath)";
         let listed = self
             .text(GitCommand::at(place, "for-each-ref").args([format, "refs/heads/"]))

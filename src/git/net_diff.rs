@@ -1,8 +1,8 @@
 //! Net difference between two commits, with contents, for checks that must read them.
 
 use super::command::GitCommand;
-use super::history::check_sha;
-use super::{Git, GitError, Place};
+use super::history::{check_sha, check_shas};
+use super::{Git, GitError, Place, Result};
 
 /// Path at which two commits differ. Renames are not detected: they are a removal and an addition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +36,8 @@ impl Git {
         place: &Place,
         from: &str,
         to: &str,
-    ) -> Result<Vec<NetFile>, GitError> {
-        check_sha(from)?;
-        check_sha(to)?;
+    ) -> Result<Vec<NetFile>> {
+        check_shas([from, to])?;
         let call = GitCommand::at(place, "diff-tree -r --raw -z --no-renames --full-index --ignore-submodules=none --end-of-options")
             .arg(from)
             .arg(to);
@@ -54,7 +53,7 @@ impl Git {
         from: &str,
         to: &str,
         known: &str,
-    ) -> Result<Vec<String>, GitError> {
+    ) -> Result<Vec<String>> {
         let call = GitCommand::at(place, "rev-list");
         Ok(self
             .text(beyond(call, from, to, known)?)
@@ -72,7 +71,7 @@ impl Git {
         from: &str,
         to: &str,
         known: &str,
-    ) -> Result<Vec<(String, String)>, GitError> {
+    ) -> Result<Vec<(String, String)>> {
         let call = GitCommand::at(
             place,
             "rev-list --objects --filter=object:type=blob --filter-provided-objects",
@@ -87,11 +86,7 @@ impl Git {
     }
 
     /// Returns the size of each blob, in the order given.
-    pub(crate) async fn blob_sizes(
-        &self,
-        place: &Place,
-        blobs: &[String],
-    ) -> Result<Vec<u64>, GitError> {
+    pub(crate) async fn blob_sizes(&self, place: &Place, blobs: &[String]) -> Result<Vec<u64>> {
         let call = GitCommand::at(place, "cat-file")
             .arg("--batch-check=%(objecttype) %(objectsize)")
             .stdin(lines(blobs)?);
@@ -109,7 +104,7 @@ impl Git {
         place: &Place,
         blobs: &[String],
         cap: u64,
-    ) -> Result<Vec<Vec<u8>>, GitError> {
+    ) -> Result<Vec<Vec<u8>>> {
         let sizes = self.blob_sizes(place, blobs).await?;
         let mut contents = Vec::with_capacity(blobs.len());
         let mut batch: Vec<(String, u64)> = Vec::new();
@@ -134,11 +129,7 @@ impl Git {
         Ok(contents)
     }
 
-    async fn batch(
-        &self,
-        place: &Place,
-        batch: &[(String, u64)],
-    ) -> Result<Vec<Vec<u8>>, GitError> {
+    async fn batch(&self, place: &Place, batch: &[(String, u64)]) -> Result<Vec<Vec<u8>>> {
         let names: Vec<String> = batch.iter().map(|(blob, _)| blob.clone()).collect();
         if names.is_empty() {
             return Ok(Vec::new());
@@ -158,9 +149,8 @@ impl Git {
     }
 }
 
-fn beyond(call: GitCommand, from: &str, to: &str, known: &str) -> Result<GitCommand, GitError> {
-    check_sha(from)?;
-    check_sha(to)?;
+fn beyond(call: GitCommand, from: &str, to: &str, known: &str) -> Result<GitCommand> {
+    check_shas([from, to])?;
     Ok(call
         .arg(to)
         .arg(format!("^{from}"))
@@ -168,7 +158,7 @@ fn beyond(call: GitCommand, from: &str, to: &str, known: &str) -> Result<GitComm
         .arg(format!("--glob={known}*")))
 }
 
-fn lines(blobs: &[String]) -> Result<Vec<u8>, GitError> {
+fn lines(blobs: &[String]) -> Result<Vec<u8>> {
     let mut text = String::new();
     for blob in blobs {
         check_sha(blob)?;

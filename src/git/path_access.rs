@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::command::GitCommand;
 use super::fs_nofollow::path_of;
-use super::{Git, GitError};
+use super::{Git, GitError, Result};
 use crate::sandbox::GitReach;
 use crate::{files, process};
 
@@ -70,14 +70,14 @@ impl Git {
     ///
     /// Without them a confined git would commit under another name, and would commit files that the
     /// user ignores globally. Read outside of any repository, once per [`Git`].
-    pub(super) async fn user_files(&self) -> Result<&[PathBuf], GitError> {
+    pub(super) async fn user_files(&self) -> Result<&[PathBuf]> {
         self.user_files
             .get_or_try_init(|| self.find_user_files())
             .await
             .map(Vec::as_slice)
     }
 
-    async fn find_user_files(&self) -> Result<Vec<PathBuf>, GitError> {
+    async fn find_user_files(&self) -> Result<Vec<PathBuf>> {
         let call = "config --global --includes --list --show-origin -z";
         let short = GitCommand::anywhere("/".as_ref(), call)
             .cap(CONFIG_CAP)

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::command::GitCommand;
-use super::history::check_sha;
+use super::history::check_shas;
 use super::wip::wip_ref;
-use super::{Git, GitError, HeadAt, Place, RestorePoint};
+use super::{Git, GitError, HeadAt, Place, RestorePoint, Result};
 
 /// Commits to replay (`first..head`), their new base, and the run that made them.
 #[derive(Debug, Clone, Copy)]
@@ -44,11 +44,7 @@ impl Git {
     /// The old commits stay on `refs/remand/wip/RUN`; the result is on
     /// `refs/remand/rebased/RUN/HEAD-ONTO`, so that a repeated call, also after a crash, ends at
     /// the same commit. The caller has verified that nobody is at work there.
-    pub(crate) async fn rebase_onto(
-        &self,
-        place: &Place,
-        rebase: Rebase<'_>,
-    ) -> Result<Rebased, GitError> {
+    pub(crate) async fn rebase_onto(&self, place: &Place, rebase: Rebase<'_>) -> Result<Rebased> {
         let Rebase {
             head_at,
             first,
@@ -57,14 +53,9 @@ impl Git {
             run,
         } = rebase;
         head_at.ref_name()?;
-        for sha in [first, head, onto] {
-            check_sha(sha)?;
-        }
+        check_shas([first, head, onto])?;
         if !self.is_ancestor(place, first, head).await? {
-            return Err(GitError::NotForward {
-                from: first.to_owned(),
-                to: head.to_owned(),
-            });
+            return Err(GitError::not_forward(first, head));
         }
         let result = result_ref(rebase)?;
         let done = self.resolve(place, &result).await?;
@@ -76,15 +67,8 @@ impl Git {
                     found?;
                 }
                 let to = done.as_deref().unwrap_or(head);
-                self.put_back(
-                    place,
-                    RestorePoint {
-                        head_at,
-                        head_before: to,
-                        run,
-                    },
-                )
-                .await?;
+                let back = RestorePoint::new(head_at, to, run);
+                self.put_back(place, back).await?;
                 Some(to.to_owned())
             }
         };
@@ -97,30 +81,16 @@ impl Git {
             Some(other) if other != head && self.is_result(place, rebase, &other).await? => {
                 // It was replayed onto an earlier head of the remote, and interrupted before that
                 // was recorded.
-                self.put_back(
-                    place,
-                    RestorePoint {
-                        head_at,
-                        head_before: head,
-                        run,
-                    },
-                )
-                .await?;
+                let back = RestorePoint::new(head_at, head, run);
+                self.put_back(place, back).await?;
                 Some(head.to_owned())
             }
             found => found,
         };
         if found.as_deref() != Some(head) {
-            return Err(GitError::Elsewhere {
-                branch: head_at.expected(),
-                expected: head.to_owned(),
-                found,
-            });
+            return Err(GitError::elsewhere(head_at.expected(), head, found));
         }
-        let blocked = self.in_the_way(place, head, onto).await?;
-        if !blocked.is_empty() {
-            return Err(GitError::InTheWay { paths: blocked });
-        }
+        self.refuse_overwriting(place, head, onto).await?;
         self.save_wip(place, head_at, first, run).await?;
         self.begin_moving(place, head).await?;
         let rebased = self.replay(place, rebase, &result).await?;
@@ -135,7 +105,7 @@ impl Git {
         place: &Place,
         rebase: Rebase<'_>,
         found: Option<&str>,
-    ) -> Result<bool, GitError> {
+    ) -> Result<bool> {
         if let HeadAt::Branch(_) = rebase.head_at {
             return Ok(false);
         }
@@ -144,12 +114,7 @@ impl Git {
     }
 
     /// Returns true if a commit is the result of replaying the same commits, whatever the target.
-    async fn is_result(
-        &self,
-        place: &Place,
-        rebase: Rebase<'_>,
-        found: &str,
-    ) -> Result<bool, GitError> {
+    async fn is_result(&self, place: &Place, rebase: Rebase<'_>, found: &str) -> Result<bool> {
         let result = result_ref(rebase)?;
         let (folder, _) = result.rsplit_once('/').unwrap_or((result.as_str(), ""));
         for name in self.refs_below(place, &format!("{folder}/")).await? {
@@ -166,12 +131,7 @@ impl Git {
 
     /// Replays with a detached HEAD: the branch moves in one step when everything is done, or not
     /// at all.
-    async fn replay(
-        &self,
-        place: &Place,
-        rebase: Rebase<'_>,
-        result: &str,
-    ) -> Result<Rebased, GitError> {
+    async fn replay(&self, place: &Place, rebase: Rebase<'_>, result: &str) -> Result<Rebased> {
         let Rebase {
             head_at,
             first,
@@ -200,10 +160,7 @@ impl Git {
         }
         let new = self.head_commit(place).await?;
         if !self.is_ancestor(place, onto, &new).await? {
-            return Err(GitError::NotForward {
-                from: onto.to_owned(),
-                to: new,
-            });
+            return Err(GitError::not_forward(onto, &new));
         }
         self.set_ref(place, result, &new).await?;
         if let HeadAt::Branch(_) = head_at {
@@ -215,7 +172,7 @@ impl Git {
         Ok(Rebased::Clean(new))
     }
 
-    async fn unmerged(&self, place: &Place) -> Result<Vec<String>, GitError> {
+    async fn unmerged(&self, place: &Place) -> Result<Vec<String>> {
         let bytes = self.bytes(GitCommand::at(place, "ls-files -u -z")).await?;
         let path = |record: &[u8]| {
             let tab = record.iter().position(|b| *b == b'\t')?;
@@ -226,7 +183,7 @@ impl Git {
     }
 }
 
-fn result_ref(rebase: Rebase<'_>) -> Result<String, GitError> {
+fn result_ref(rebase: Rebase<'_>) -> Result<String> {
     // This also validates the run's name.
     let wip = wip_ref(rebase.run)?;
     let run = wip.rsplit('/').next().unwrap_or(rebase.run);

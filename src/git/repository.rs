@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::command::GitCommand;
 use super::config_files::leads_to_common_dir;
 use super::fs_nofollow::{at, names, path_of, without_line_end};
-use super::{Git, GitError};
+use super::{Git, GitError, Result};
 use crate::closed_enum::closed_enum;
 use crate::files::{self, SMALL};
 
@@ -77,7 +77,7 @@ impl Project {
 }
 
 impl Git {
-    pub(crate) async fn project_at(&self, path: &Path) -> Result<Project, GitError> {
+    pub(crate) async fn project_at(&self, path: &Path) -> Result<Project> {
         let path = canonical(path)?;
         let ask =
             |what: &str| GitCommand::anywhere(&path, "rev-parse --path-format=absolute").arg(what);
@@ -128,7 +128,7 @@ impl Git {
 
     /// Returns the remote's default branch, otherwise `main` or `master`, otherwise the only
     /// branch.
-    async fn default_branch(&self, path: &Path) -> Result<Option<String>, GitError> {
+    async fn default_branch(&self, path: &Path) -> Result<Option<String>> {
         let named = GitCommand::anywhere(path, "symbolic-ref -q refs/remotes/origin/HEAD");
         if let Some(name) = self.maybe_line(named).await? {
             return Ok(name.strip_prefix("refs/remotes/origin/").map(str::to_owned));
@@ -152,7 +152,7 @@ impl Git {
 
     /// Returns the top of the worktree that contains a directory, for a person who is somewhere
     /// below it.
-    pub(crate) async fn top_of(&self, path: &Path) -> Result<PathBuf, GitError> {
+    pub(crate) async fn top_of(&self, path: &Path) -> Result<PathBuf> {
         let path = canonical(path)?;
         let call = GitCommand::anywhere(&path, "rev-parse --path-format=absolute --show-toplevel");
         canonical(self.line(call).await?.as_ref())
@@ -160,7 +160,7 @@ impl Git {
 
     /// Returns the worktree whose top is exactly `path`; an error for a directory inside one, or
     /// for one whose `.git` leads elsewhere.
-    pub(crate) async fn worktree_at(&self, path: &Path) -> Result<Worktree, GitError> {
+    pub(crate) async fn worktree_at(&self, path: &Path) -> Result<Worktree> {
         let path = canonical(path)?;
         let call = GitCommand::anywhere(
             &path,
@@ -177,12 +177,12 @@ impl Git {
     }
 
     /// Lists all worktrees of a project, the main checkout first.
-    pub(crate) async fn worktrees(&self, project: &Project) -> Result<Vec<Listed>, GitError> {
+    pub(crate) async fn worktrees(&self, project: &Project) -> Result<Vec<Listed>> {
         self.listed(GitCommand::anywhere(&project.common_dir, LIST))
             .await
     }
 
-    async fn listed(&self, call: GitCommand) -> Result<Vec<Listed>, GitError> {
+    async fn listed(&self, call: GitCommand) -> Result<Vec<Listed>> {
         let mut all = read_list(&self.bytes(call).await?);
         // A confined git does not see the other worktrees, so it cannot determine which are gone.
         for linked in all.iter_mut().skip(1) {
@@ -249,11 +249,11 @@ impl Place {
 
     /// Finds the worktree `path` of the repository `common_dir` from the repository's side, so that
     /// it also finds one whose `.git` file is gone.
-    pub(crate) fn find(common_dir: &Path, path: &Path) -> Result<Self, GitError> {
+    pub(crate) fn find(common_dir: &Path, path: &Path) -> Result<Self> {
         files::aside(|| Self::search(common_dir, path))
     }
 
-    fn search(common_dir: &Path, path: &Path) -> Result<Self, GitError> {
+    fn search(common_dir: &Path, path: &Path) -> Result<Self> {
         let path = canonical(path)?;
         let common_dir = canonical(common_dir)?;
         let place = |git_dir: PathBuf| Self {
@@ -297,7 +297,7 @@ impl Place {
 
     /// Checks that the worktree is still a directory and not a symlink to another one; called
     /// before files are written without git.
-    pub(super) fn check(&self) -> Result<(), GitError> {
+    pub(super) fn check(&self) -> Result<()> {
         if canonical(&self.path)? == self.path {
             Ok(())
         } else {
@@ -336,7 +336,7 @@ impl Place {
     }
 }
 
-pub(super) fn admin_dirs(common_dir: &Path) -> Result<Vec<PathBuf>, GitError> {
+pub(super) fn admin_dirs(common_dir: &Path) -> Result<Vec<PathBuf>> {
     let dir = common_dir.join("worktrees");
     let all = names(&dir)?.into_iter().map(|name| dir.join(name));
     Ok(all
@@ -359,7 +359,7 @@ fn points_at(path: &Path, git_dir: &Path) -> bool {
 }
 
 /// Parses two paths. A path with a line break is refused.
-fn two_lines(text: &str) -> Result<[&Path; 2], GitError> {
+fn two_lines(text: &str) -> Result<[&Path; 2]> {
     match text.lines().collect::<Vec<_>>().as_slice() {
         [first, second] => Ok([Path::new(*first), Path::new(*second)]),
         _ => Err(GitError::output("rev-parse", text.as_bytes())),
@@ -367,7 +367,7 @@ fn two_lines(text: &str) -> Result<[&Path; 2], GitError> {
 }
 
 /// Returns the canonical path of a directory that is not itself a symlink.
-fn canonical(path: &Path) -> Result<PathBuf, GitError> {
+fn canonical(path: &Path) -> Result<PathBuf> {
     let there = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     if !there {
         return Err(GitError::NotThere {

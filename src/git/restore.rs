@@ -16,7 +16,7 @@ use super::head_state::worktree;
 use super::history::check_sha;
 use super::status::escaped;
 use super::wip::{ScratchIndex, wip_ref};
-use super::{Git, GitError, HeadAt, Place, Uncommitted, Worktree, special};
+use super::{Git, GitError, HeadAt, Place, Result, Uncommitted, Worktree, special};
 use crate::files::{self, SMALL};
 
 /// Commit and HEAD position to restore, and the run that left the worktree.
@@ -25,6 +25,16 @@ pub(crate) struct RestorePoint<'a> {
     pub(crate) head_at: HeadAt<'a>,
     pub(crate) head_before: &'a str,
     pub(crate) run: &'a str,
+}
+
+impl<'a> RestorePoint<'a> {
+    pub(crate) fn new(head_at: HeadAt<'a>, head_before: &'a str, run: &'a str) -> Self {
+        Self {
+            head_at,
+            head_before,
+            run,
+        }
+    }
 }
 
 /// State of a worktree after [`Git::unblock`].
@@ -71,11 +81,7 @@ impl Git {
     /// Fixes the locks of its index, its HEAD and its branch, an unreadable HEAD or index, and a
     /// `.git` file or `commondir` that is gone or leads elsewhere. Nothing is lost by it. The first
     /// step of every recovery. The caller has verified that nobody is at work there.
-    pub(crate) async fn unblock(
-        &self,
-        place: &Place,
-        to: RestorePoint<'_>,
-    ) -> Result<Unblocked, GitError> {
+    pub(crate) async fn unblock(&self, place: &Place, to: RestorePoint<'_>) -> Result<Unblocked> {
         mend_files(place, to)?;
         let wip = wip_ref(to.run)?;
         let patterns = ["refs/bisect/*", "refs/worktree/*", &exactly(&wip)];
@@ -98,7 +104,7 @@ impl Git {
         &self,
         place: &Place,
         to: RestorePoint<'_>,
-    ) -> Result<(Worktree, Uncommitted), GitError> {
+    ) -> Result<(Worktree, Uncommitted)> {
         mend_files(place, to)?;
         match self.look_and_uncommitted(place).await {
             Err(GitError::Failed { .. }) => {
@@ -110,7 +116,7 @@ impl Git {
     }
 
     /// Moves an unreadable index aside and reads another one from HEAD.
-    async fn mend_index(&self, place: &Place, to: RestorePoint<'_>) -> Result<(), GitError> {
+    async fn mend_index(&self, place: &Place, to: RestorePoint<'_>) -> Result<()> {
         let head = self.resolve(place, "HEAD").await?;
         // The cheapest command for which git must read the index.
         let index_check = self
@@ -141,11 +147,7 @@ impl Git {
     /// is: it may be a person's.
     ///
     /// Idempotent, also after a crash at any point.
-    pub(crate) async fn put_back(
-        &self,
-        place: &Place,
-        to: RestorePoint<'_>,
-    ) -> Result<Restored, GitError> {
+    pub(crate) async fn put_back(&self, place: &Place, to: RestorePoint<'_>) -> Result<Restored> {
         let found = self.unblock(place, to).await?;
         self.put_back_unblocked(to, &found).await
     }
@@ -155,7 +157,7 @@ impl Git {
         &self,
         to: RestorePoint<'_>,
         found: &Unblocked,
-    ) -> Result<Restored, GitError> {
+    ) -> Result<Restored> {
         let place = &found.now.place;
         check_sha(to.head_before)?;
         // A look that fails proves nothing: everything is saved then.
@@ -207,11 +209,7 @@ impl Git {
     /// that hide files can hide a change from it. Files that were written and still have the content
     /// of HEAD are written again, since attributes such as `text` and `ident` let different bytes
     /// count as the same content.
-    async fn is_untouched(
-        &self,
-        to: RestorePoint<'_>,
-        found: &Unblocked,
-    ) -> Result<bool, GitError> {
+    async fn is_untouched(&self, to: RestorePoint<'_>, found: &Unblocked) -> Result<bool> {
         let Worktree {
             place,
             branch,
@@ -260,7 +258,7 @@ impl Git {
         &self,
         place: &Place,
         to: RestorePoint<'_>,
-    ) -> Result<Vec<PathBuf>, GitError> {
+    ) -> Result<Vec<PathBuf>> {
         let mut moved = Vec::new();
         for path in self.nested_repositories(place).await? {
             let full = place.path.join(path_of(&path));
@@ -272,7 +270,7 @@ impl Git {
     }
 
     /// Quits a rebase, merge, cherry-pick, revert, am or bisect. `reset --hard` ends the others.
-    pub(super) async fn quit_operations(&self, place: &Place) -> Result<(), GitError> {
+    pub(super) async fn quit_operations(&self, place: &Place) -> Result<()> {
         for folder in ["rebase-merge", "rebase-apply", "sequencer"] {
             let folder = place.git_dir.join(folder);
             match thing(&folder)? {
@@ -301,7 +299,7 @@ impl Git {
     }
 
     /// Returns true if an untracked file is missing from the saved commit.
-    async fn has_unkept(&self, place: &Place, wip: Option<&str>) -> Result<bool, GitError> {
+    async fn has_unkept(&self, place: &Place, wip: Option<&str>) -> Result<bool> {
         let untracked = self
             .paths(GitCommand::at(place, "ls-files -o -z --exclude-standard"))
             .await?;
@@ -320,7 +318,7 @@ impl Git {
 
 /// Removes locks of killed processes, and restores the files without which git does not find the
 /// worktree.
-fn mend_files(place: &Place, to: RestorePoint<'_>) -> Result<(), GitError> {
+fn mend_files(place: &Place, to: RestorePoint<'_>) -> Result<()> {
     place.check()?;
     let name = to.head_at.ref_name()?;
     special::remove_own(place)?;
@@ -366,7 +364,7 @@ fn only_written(output: &[u8]) -> Option<usize> {
 }
 
 /// Returns true if there are files of an operation that is not finished.
-fn has_state_files(place: &Place) -> Result<bool, GitError> {
+fn has_state_files(place: &Place) -> Result<bool> {
     let is_state = |name: &PathBuf| {
         let name = name.to_string_lossy();
         name.starts_with("BISECT_") || STATE_FILES.contains(&name.as_ref())
@@ -375,7 +373,7 @@ fn has_state_files(place: &Place) -> Result<bool, GitError> {
 }
 
 /// Restores an unreadable HEAD, without which git does not recognize a repository at all.
-fn mend_head(place: &Place, to: RestorePoint<'_>) -> Result<(), GitError> {
+fn mend_head(place: &Place, to: RestorePoint<'_>) -> Result<()> {
     let head = place.git_dir.join("HEAD");
     let is_file = matches!(thing(&head)?, FileKind::File { .. });
     let text = if is_file {
@@ -412,7 +410,7 @@ fn last_head(place: &Place) -> Option<String> {
 
 /// Restores `commondir`, which git uses to find refs, whatever `GIT_COMMON_DIR` is. Only a linked
 /// worktree has one.
-fn mend_common_dir(place: &Place, run: &str) -> Result<(), GitError> {
+fn mend_common_dir(place: &Place, run: &str) -> Result<()> {
     if leads_to_common_dir(place) {
         return Ok(());
     }
@@ -428,7 +426,7 @@ fn mend_common_dir(place: &Place, run: &str) -> Result<(), GitError> {
 
 /// Restores the `.git` of a linked worktree, a file with one line. Anything that an agent put in
 /// its place is moved aside.
-fn mend_git_file(place: &Place, run: &str) -> Result<(), GitError> {
+fn mend_git_file(place: &Place, run: &str) -> Result<()> {
     if !place.is_linked() {
         return Ok(());
     }
@@ -454,8 +452,8 @@ fn mend_git_file(place: &Place, run: &str) -> Result<(), GitError> {
 
 /// Moves a file or directory to a place where nothing deletes it: the common dir, or next to the
 /// worktree if the common dir is on another disk.
-fn move_aside(place: &Place, run: &str, path: &Path) -> Result<PathBuf, GitError> {
-    let into = |folder: PathBuf| -> Result<Result<PathBuf, io::Error>, GitError> {
+fn move_aside(place: &Place, run: &str, path: &Path) -> Result<PathBuf> {
+    let into = |folder: PathBuf| -> Result<Result<PathBuf, io::Error>> {
         fs::create_dir_all(&folder).map_err(at("make", &folder))?;
         let name = path
             .file_name()

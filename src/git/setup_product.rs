@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::GitError;
+use super::Result;
 use super::fs_nofollow::{at, replace_durably};
 use crate::files;
 
@@ -91,7 +91,7 @@ impl ProductState {
 }
 
 /// Lists everything below a directory except its `.git`, with relative paths.
-pub(super) fn walk(top: &Path) -> Result<BTreeMap<Vec<u8>, ProductState>, GitError> {
+pub(super) fn walk(top: &Path) -> Result<BTreeMap<Vec<u8>, ProductState>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
@@ -144,7 +144,7 @@ impl Product {
     }
 
     /// Stores the list with the key for which the set-up was run.
-    pub(crate) fn store(&self, file: &Path, key: &str) -> Result<(), GitError> {
+    pub(crate) fn store(&self, file: &Path, key: &str) -> Result<()> {
         let mut bytes = key.as_bytes().to_vec();
         bytes.push(0);
         for (path, stamp) in &self.paths {
@@ -183,7 +183,7 @@ impl Product {
     }
 
     /// Deletes the stored list, so that a set-up that is interrupted from now on runs again.
-    pub(crate) fn forget(file: &Path) -> Result<(), GitError> {
+    pub(crate) fn forget(file: &Path) -> Result<()> {
         super::fs_nofollow::remove(file)
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::fs_nofollow::{names, remove};
 use super::repository::admin_dirs;
-use super::{GitError, Place};
+use super::{GitError, Place, Result};
 use crate::files;
 
 /// Files in the git dir of a worktree.
@@ -63,7 +63,7 @@ const ADMIN: &[&str] = &[
 const MOST_LOOKED_AT: usize = 50_000;
 
 /// Refuses a git call that would block on one of the usual files.
-pub(super) fn check(place: &Place) -> Result<(), GitError> {
+pub(super) fn check(place: &Place) -> Result<()> {
     files::aside(|| {
         let own = OWN.iter().map(|name| place.git_dir.join(name));
         let shared = SHARED.iter().map(|name| place.common_dir.join(name));
@@ -79,7 +79,7 @@ pub(super) fn check(place: &Place) -> Result<(), GitError> {
 }
 
 /// Refuses a call that reads the files of all worktrees of a repository.
-pub(super) fn check_admin_dirs(common_dir: &Path) -> Result<(), GitError> {
+pub(super) fn check_admin_dirs(common_dir: &Path) -> Result<()> {
     files::aside(|| {
         let dirs = admin_dirs(common_dir)?;
         refuse(
@@ -109,7 +109,7 @@ pub(super) fn find(place: &Place) -> Option<PathBuf> {
 /// Removes pipes and devices from the git dir of one worktree and from the top of the worktree.
 ///
 /// They hold nothing that could be kept. Files that all worktrees share are left to a person.
-pub(super) fn remove_own(place: &Place) -> Result<(), GitError> {
+pub(super) fn remove_own(place: &Place) -> Result<()> {
     let steps = ["rebase-merge", "rebase-apply", "sequencer"];
     let mut found: Vec<PathBuf> = TREE.iter().map(|name| place.path.join(name)).collect();
     if place.is_linked() {
@@ -131,7 +131,7 @@ pub(super) fn remove_own(place: &Place) -> Result<(), GitError> {
     Ok(())
 }
 
-fn refuse(mut paths: impl Iterator<Item = PathBuf>) -> Result<(), GitError> {
+fn refuse(mut paths: impl Iterator<Item = PathBuf>) -> Result<()> {
     match paths.find(|path| blocks(path)) {
         Some(path) => Err(GitError::SpecialFile { path }),
         None => Ok(()),

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 
 use super::cache::is_cache;
 use super::command::GitCommand;
-use super::{Git, GitError, Place, Uncommitted};
+use super::{Git, GitError, Place, Result, Uncommitted};
 
 /// Paths that git reports as changed or new. Names that are not UTF-8 are shown with `�`.
 ///
@@ -72,7 +72,7 @@ impl Git {
         &self,
         place: &Place,
         paths: &[&Path],
-    ) -> Result<BTreeSet<PathBuf>, GitError> {
+    ) -> Result<BTreeSet<PathBuf>> {
         if paths.is_empty() {
             return Ok(BTreeSet::new());
         }
@@ -95,7 +95,7 @@ impl Git {
             .collect())
     }
 
-    pub(crate) async fn status(&self, place: &Place) -> Result<Status, GitError> {
+    pub(crate) async fn status(&self, place: &Place) -> Result<Status> {
         let entries = self.snapshot(place, None).await?.entries;
         Ok(self.shown(Uncommitted { entries }))
     }
@@ -126,11 +126,7 @@ impl Git {
     }
 
     /// Compares HEAD, an index (that of the worktree, if none is given) and the files.
-    pub(super) async fn snapshot(
-        &self,
-        place: &Place,
-        index: Option<&Path>,
-    ) -> Result<Snapshot, GitError> {
+    pub(super) async fn snapshot(&self, place: &Place, index: Option<&Path>) -> Result<Snapshot> {
         let mut call = GitCommand::at(
             place,
             "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --ignored=no --ignore-submodules=dirty --no-renames",
@@ -171,11 +167,7 @@ impl Git {
 
     /// Lists the tracked files with these names and the ids of their contents, in a form that is
     /// only meant for comparison. A name matches in every directory, a path from the top.
-    pub(crate) async fn listed_files(
-        &self,
-        place: &Place,
-        names: &[String],
-    ) -> Result<Vec<u8>, GitError> {
+    pub(crate) async fn listed_files(&self, place: &Place, names: &[String]) -> Result<Vec<u8>> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -193,7 +185,7 @@ impl Git {
 
     /// Lists all tracked files of the worktree with this top directory. Names that are not UTF-8
     /// are left out.
-    pub(crate) async fn tracked_files(&self, top: &Path) -> Result<Vec<String>, GitError> {
+    pub(crate) async fn tracked_files(&self, top: &Path) -> Result<Vec<String>> {
         let paths = self.paths(GitCommand::anywhere(top, "ls-files -z")).await?;
         Ok(paths
             .into_iter()
@@ -203,10 +195,7 @@ impl Git {
 
     /// Lists untracked repositories inside the worktree, without the slash. They cannot be saved in
     /// a commit.
-    pub(super) async fn nested_repositories(
-        &self,
-        place: &Place,
-    ) -> Result<Vec<Vec<u8>>, GitError> {
+    pub(super) async fn nested_repositories(&self, place: &Place) -> Result<Vec<Vec<u8>>> {
         let entries = self.snapshot(place, None).await?.entries;
         Ok(nested(&self.shown_entries(Uncommitted { entries })))
     }

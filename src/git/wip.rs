@@ -9,7 +9,7 @@ use super::command::GitCommand;
 use super::commit::add_all;
 use super::fs_nofollow::{FileKind, first_non_folder, names, path_of, remove, thing};
 use super::history::check_sha;
-use super::{Git, GitError, HeadAt, Place};
+use super::{Git, GitError, HeadAt, Place, Result};
 use crate::files::{self, SMALL};
 
 /// Start of the message of a commit that saves leftovers.
@@ -17,7 +17,7 @@ const LEFT: &str = "Left in the worktree by run ";
 
 impl Git {
     /// The commit that keeps the work of a run, if any was kept.
-    pub(crate) async fn wip(&self, place: &Place, run: &str) -> Result<Option<String>, GitError> {
+    pub(crate) async fn wip(&self, place: &Place, run: &str) -> Result<Option<String>> {
         self.resolve(place, &wip_ref(run)?).await
     }
 
@@ -37,7 +37,7 @@ impl Git {
         head_at: impl Into<HeadAt<'_>>,
         head_before: &str,
         run: &str,
-    ) -> Result<Option<String>, GitError> {
+    ) -> Result<Option<String>> {
         check_sha(head_before)?;
         let head_at = head_at.into();
         let name = wip_ref(run)?;
@@ -83,7 +83,7 @@ impl Git {
     ///
     /// Commits of any run count, since another run of the same name finds the ref there and keeps
     /// both.
-    pub(crate) async fn kept_on(&self, place: &Place, name: &str) -> Result<Vec<String>, GitError> {
+    pub(crate) async fn kept_on(&self, place: &Place, name: &str) -> Result<Vec<String>> {
         let Some(tip) = self.resolve(place, name).await? else {
             return Ok(Vec::new());
         };
@@ -107,7 +107,7 @@ impl Git {
         place: &Place,
         head_before: &str,
         index: &Path,
-    ) -> Result<String, GitError> {
+    ) -> Result<String> {
         let head = self
             .resolve(place, "HEAD")
             .await
@@ -157,11 +157,7 @@ impl Git {
             .await
     }
 
-    async fn nested_repositories_by(
-        &self,
-        place: &Place,
-        index: &Path,
-    ) -> Result<Vec<Vec<u8>>, GitError> {
+    async fn nested_repositories_by(&self, place: &Place, index: &Path) -> Result<Vec<Vec<u8>>> {
         let others = GitCommand::at(place, "ls-files -o -z --exclude-standard").index(index);
         let others = self.paths(others).await?;
         Ok(others
@@ -170,7 +166,7 @@ impl Git {
             .collect())
     }
 
-    pub(super) async fn paths(&self, call: GitCommand) -> Result<BTreeSet<Vec<u8>>, GitError> {
+    pub(super) async fn paths(&self, call: GitCommand) -> Result<BTreeSet<Vec<u8>>> {
         let bytes = self.bytes(call).await?;
         Ok(bytes
             .split(|b| *b == 0)
@@ -186,7 +182,7 @@ impl Git {
         place: &Place,
         head_at: HeadAt<'_>,
         head_before: &str,
-    ) -> Result<Vec<String>, GitError> {
+    ) -> Result<Vec<String>> {
         let mut found = Vec::new();
         // A broken HEAD leads nowhere; the branch is read separately.
         found.extend(self.resolve(place, "HEAD").await.ok().flatten());
@@ -225,12 +221,7 @@ impl Git {
         self.resolve(place, sha).await.ok().flatten()
     }
 
-    async fn contains(
-        &self,
-        place: &Place,
-        commit: &str,
-        parts: &[String],
-    ) -> Result<bool, GitError> {
+    async fn contains(&self, place: &Place, commit: &str, parts: &[String]) -> Result<bool> {
         for part in parts {
             if !self.is_ancestor(place, part, commit).await? {
                 return Ok(false);
@@ -242,7 +233,7 @@ impl Git {
 
 /// Returns true for a file, or a directory with one somewhere in it: git does not see empty
 /// directories.
-fn holds_files(path: &Path) -> Result<bool, GitError> {
+fn holds_files(path: &Path) -> Result<bool> {
     match thing(path)? {
         FileKind::File { .. } | FileKind::Link => return Ok(true),
         FileKind::Absent | FileKind::Other => return Ok(false),
@@ -257,7 +248,7 @@ fn holds_files(path: &Path) -> Result<bool, GitError> {
 }
 
 /// Returns `refs/remand/wip/RUN`.
-pub(super) fn wip_ref(run: &str) -> Result<String, GitError> {
+pub(super) fn wip_ref(run: &str) -> Result<String> {
     let plain = !run.is_empty()
         && run.len() <= 100
         && run
@@ -283,7 +274,7 @@ impl ScratchIndex {
         }
     }
 
-    pub(super) fn remove(&self) -> Result<(), GitError> {
+    pub(super) fn remove(&self) -> Result<()> {
         remove(&self.path.with_extension("index.lock"))?;
         remove(&self.path)
     }

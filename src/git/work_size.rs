@@ -3,9 +3,9 @@
 
 use super::command::GitCommand;
 use super::fs_nofollow::path_of;
-use super::history::check_sha;
+use super::history::check_shas;
 use super::status::Entry;
-use super::{Git, GitError, Place, Uncommitted};
+use super::{Git, GitError, Place, Result, Uncommitted};
 
 /// Number of files and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,9 +36,8 @@ impl Git {
         place: &Place,
         from: &str,
         to: &str,
-    ) -> Result<u64, GitError> {
-        check_sha(from)?;
-        check_sha(to)?;
+    ) -> Result<u64> {
+        check_shas([from, to])?;
         let call = GitCommand::at(place, "rev-list --objects --disk-usage")
             .arg(to)
             .arg(format!("^{from}"));

@@ -8,7 +8,7 @@ use super::fs_nofollow::{at, names, remove};
 use super::history::check_sha;
 use super::lock::RepositoryLock;
 use super::wip::wip_ref;
-use super::{Git, GitError, HeadAt, Listed, Place, Project, Worktree};
+use super::{Git, GitError, HeadAt, Listed, Place, Project, Result, Worktree};
 use crate::files::{self, SMALL};
 
 /// Progress of creating one of remand's worktrees.
@@ -25,11 +25,7 @@ pub(crate) enum Made {
 
 impl Git {
     /// Returns how far an earlier [`Git::add_worktree`] at this path got.
-    pub(crate) async fn made_so_far(
-        &self,
-        project: &Project,
-        path: &Path,
-    ) -> Result<Made, GitError> {
+    pub(crate) async fn made_so_far(&self, project: &Project, path: &Path) -> Result<Made> {
         if path.symlink_metadata().is_err() || unborn(project, path)?.is_some() {
             return Ok(Made::Not);
         }
@@ -61,7 +57,7 @@ impl Git {
         path: &Path,
         head_at: impl Into<HeadAt<'_>>,
         sha: &str,
-    ) -> Result<Worktree, GitError> {
+    ) -> Result<Worktree> {
         let head_at = head_at.into();
         head_at.ref_name()?;
         check_sha(sha)?;
@@ -111,7 +107,7 @@ impl Git {
     }
 
     /// Writes the files of a worktree that has none yet, or whose writing was interrupted.
-    async fn fill(&self, place: &Place, sha: &str) -> Result<(), GitError> {
+    async fn fill(&self, place: &Place, sha: &str) -> Result<()> {
         let is_empty = names(&place.path)?.iter().all(|name| name == ".git");
         let has_index = place.git_dir.join("index").symlink_metadata().is_ok();
         if is_empty && !has_index {
@@ -132,7 +128,7 @@ impl Git {
         path: &Path,
         head_at: HeadAt<'_>,
         sha: &str,
-    ) -> Result<bool, GitError> {
+    ) -> Result<bool> {
         let repository = project.repository();
         if self.resolve(&repository, sha).await?.is_none() {
             return Err(GitError::NotACommit {
@@ -160,11 +156,7 @@ impl Git {
             match head_at {
                 HeadAt::Branch(branch) => {
                     let found = Some(old.clone());
-                    return Err(GitError::Elsewhere {
-                        branch: branch.to_owned(),
-                        expected: sha.to_owned(),
-                        found,
-                    });
+                    return Err(GitError::elsewhere(branch.to_owned(), sha, found));
                 }
                 // Commits of the deleted worktree that the remote does not have are kept.
                 HeadAt::Detached(_) => {
@@ -185,7 +177,7 @@ impl Git {
 ///
 /// Git writes `initializing` into the lock of a worktree until it is complete, and would refuse the
 /// path forever. A directory with anything in it is left alone.
-fn clear_unborn(project: &Project, path: &Path) -> Result<(), GitError> {
+fn clear_unborn(project: &Project, path: &Path) -> Result<()> {
     while let Some(dir) = unborn(project, path)? {
         remove(&path.join(".git"))?;
         remove(path)?;
@@ -194,7 +186,7 @@ fn clear_unborn(project: &Project, path: &Path) -> Result<(), GitError> {
     Ok(())
 }
 
-fn unborn(project: &Project, path: &Path) -> Result<Option<PathBuf>, GitError> {
+fn unborn(project: &Project, path: &Path) -> Result<Option<PathBuf>> {
     for dir in super::repository::admin_dirs(&project.common_dir)? {
         let reads = |name: &str| files::read_text(&dir.join(name), SMALL).unwrap_or_default();
         let is_unborn = reads("locked").trim_end() == "initializing" && !dir.join("index").exists();

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::command::GitCommand;
 use super::fs_nofollow::at;
 use super::lock::RepositoryLock;
-use super::{Git, GitError, HeadAt, Place, Project};
+use super::{Git, HeadAt, Place, Project, Result};
 
 /// Result of checking whether one of remand's worktrees can be removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Git {
         project: &Project,
         path: &Path,
         head_at: HeadAt<'_>,
-    ) -> Result<Sweep, GitError> {
+    ) -> Result<Sweep> {
         if path.symlink_metadata().is_err() {
             return Ok(Sweep::Gone);
         }
@@ -77,11 +77,7 @@ impl Git {
     }
 
     /// Removes a worktree that was found to be clean. Git checks again and refuses one that is not.
-    pub(crate) async fn remove_worktree(
-        &self,
-        project: &Project,
-        path: &Path,
-    ) -> Result<(), GitError> {
+    pub(crate) async fn remove_worktree(&self, project: &Project, path: &Path) -> Result<()> {
         let _lock = RepositoryLock::take(&project.common_dir).await?;
         self.remove_caches(&Place::find(&project.common_dir, path)?)
             .await?;

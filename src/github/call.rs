@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::classify::{Request, classify, excerpt};
 use super::response::{Reply, is_etag, split};
-use super::{Github, GithubError};
+use super::{Github, GithubError, Result};
 use crate::failpoint::crash_point;
 use crate::process::{self, ProcessError, Short, ShortOutput};
 
@@ -46,11 +46,7 @@ impl Call {
 
     /// The body is passed on stdin only: arguments are visible to everybody on the machine, and `-f x=@file` reads
     /// files.
-    pub(super) fn write(
-        method: Method,
-        path: String,
-        body: &impl Serialize,
-    ) -> Result<Self, GithubError> {
+    pub(super) fn write(method: Method, path: String, body: &impl Serialize) -> Result<Self> {
         let body = serde_json::to_vec(body).map_err(|error| {
             GithubError::broken(&path, format!("cannot serialize the request: {error}"))
         })?;
@@ -102,7 +98,7 @@ impl Github {
         Instant::now() + self.shared.limit
     }
 
-    pub(super) async fn ask(&self, call: &Call, deadline: Instant) -> Result<Reply, GithubError> {
+    pub(super) async fn ask(&self, call: &Call, deadline: Instant) -> Result<Reply> {
         if call.method != Method::Get {
             crash_point!("github.{}.before", call.last_word());
         }
@@ -176,7 +172,7 @@ impl Github {
 }
 
 /// Parses a body. Unknown fields are ignored; missing ones and those of another type are named in the error.
-pub(super) fn read_body<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T, GithubError> {
+pub(super) fn read_body<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T> {
     let broken = |what: String| GithubError::broken(path, what);
     let mut json = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::GithubError;
 use super::call::CAP;
 use super::response::{Head, Reply, split};
+use super::{GithubError, Result};
 use crate::process::ShortOutput;
 use crate::sanitize;
 
@@ -24,7 +24,7 @@ pub(super) struct Request<'a> {
 
 /// Classifies the result of a call. The HTTP status decides if there is one, whatever the exit
 /// status of gh; but a successful response also requires that gh succeeded.
-pub(super) fn classify(request: Request<'_>, output: &ShortOutput) -> Result<Reply, GithubError> {
+pub(super) fn classify(request: Request<'_>, output: &ShortOutput) -> Result<Reply> {
     let transient = |what: String| GithubError::Transient {
         path: request.path.to_owned(),
         what,

@@ -1,10 +1,10 @@
 //! Validated parts of API paths: no untrusted text becomes an option, another path or a placeholder
 //! of gh.
 
-use super::GithubError;
+use super::{GithubError, Result};
 
 /// Returns `repos/owner/name`. An invalid name is reported as a repository that does not exist.
-pub(super) fn repository(repo: &str) -> Result<String, GithubError> {
+pub(super) fn repository(repo: &str) -> Result<String> {
     let is_one = repo
         .split_once('/')
         .is_some_and(|(owner, name)| is_owner(owner) && is_name(name));
@@ -18,7 +18,7 @@ pub(super) fn repository(repo: &str) -> Result<String, GithubError> {
 }
 
 /// Returns `repos/owner/name/pulls/7`, or the same with `issues`.
-pub(super) fn numbered(repo: &str, kind: &str, number: i64) -> Result<String, GithubError> {
+pub(super) fn numbered(repo: &str, kind: &str, number: i64) -> Result<String> {
     let path = format!("{}/{kind}/{number}", repository(repo)?);
     if number > 0 {
         Ok(path)
@@ -28,7 +28,7 @@ pub(super) fn numbered(repo: &str, kind: &str, number: i64) -> Result<String, Gi
 }
 
 /// Returns `repos/owner/name/git/commits/SHA`.
-pub(super) fn commit(repo: &str, sha: &str) -> Result<String, GithubError> {
+pub(super) fn commit(repo: &str, sha: &str) -> Result<String> {
     let path = format!("{}/git/commits/{}", repository(repo)?, printable(sha));
     let is_one = !sha.is_empty() && sha.chars().all(|c| c.is_ascii_hexdigit());
     if is_one {

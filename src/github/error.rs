@@ -2,6 +2,9 @@
 
 use crate::clock::Time;
 
+/// Result of a request to GitHub.
+pub(crate) type Result<T, E = GithubError> = std::result::Result<T, E>;
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GithubError {
     #[error("the program gh was not found or cannot be executed")]

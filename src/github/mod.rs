@@ -38,11 +38,11 @@ use tokio::sync::watch;
 
 use crate::clock::Time;
 
-pub(crate) use error::GithubError;
+pub(crate) use error::{GithubError, Result};
 pub(crate) use fetch::{Fetch, KeptPages};
 pub(crate) use pagination::Marks;
 use read::KnownAccount;
-pub(crate) use read::{Account, Answer};
+pub(crate) use read::{Account, Answer, CommentList};
 pub(crate) use write::{NewInline, NewReview, Posted, ReviewEvent};
 
 /// Variables set for every call: gh must not prompt, use colour or print anything else.
@@ -124,7 +124,7 @@ impl Github {
     }
 
     /// Returns the version of gh, such as `2.102.0`.
-    pub(crate) async fn version(&self) -> Result<String, GithubError> {
+    pub(crate) async fn version(&self) -> Result<String> {
         let output = self.run(&["--version".into()], None, self.deadline()).await;
         let output = output.map_err(|error| self.not_run("--version", &error))?;
         let stdout = String::from_utf8_lossy(&output.stdout);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::call::{Call, read_body};
 use super::fetch::{Fetch, KeptPage};
 use super::response::Reply;
-use super::{Github, GithubError};
+use super::{Github, GithubError, Result};
 
 /// Maximum page size of GitHub.
 const FULL: usize = 100;
@@ -58,22 +58,14 @@ impl<T> Pages<T> {
 
 impl Github {
     /// Reads a whole list, or fails. `path` may have a query; the page is added to it.
-    pub(super) async fn list<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        known: &Marks,
-    ) -> Result<Pages<T>, GithubError> {
-        self.list_in(&mut self.single_fetch(), path, known).await
-    }
-
-    /// Like [`Github::list`], as part of a fetch: pages that the fetch kept are not requested, and those that are read
-    /// are kept.
+    ///
+    /// Pages that the fetch kept are not requested, and those that are read are kept.
     pub(super) async fn list_in<T: DeserializeOwned>(
         &self,
         fetch: &mut Fetch,
         path: &str,
         known: &Marks,
-    ) -> Result<Pages<T>, GithubError> {
+    ) -> Result<Pages<T>> {
         let deadline = fetch.deadline().min(self.deadline());
         let joint = if path.contains('?') { '&' } else { '?' };
         let mut pages = Pages {
@@ -121,7 +113,7 @@ impl Github {
     }
 }
 
-fn to_keep(path: &str, reply: Reply, known_next: Option<&Mark>) -> Result<KeptPage, GithubError> {
+fn to_keep(path: &str, reply: Reply, known_next: Option<&Mark>) -> Result<KeptPage> {
     match reply {
         Reply::Unchanged { head } => Ok(KeptPage {
             etag: String::new(),

@@ -12,9 +12,20 @@ use super::model::{
 };
 use super::pagination::{Marks, Pages};
 use super::response::Reply;
-use super::{Github, GithubError, endpoint};
+use super::{Github, GithubError, Result, endpoint};
 use crate::clock::Time;
 use crate::pull_request::{Author, Comment, Issue, Permission, Pull};
+
+/// List of comments on a pull request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommentList {
+    /// Without a draft of our own.
+    Reviews,
+    /// Those that stand at lines of the diff.
+    ReviewComments,
+    /// Those under the pull request.
+    IssueComments,
+}
 
 /// Response to a request with an ETag.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +56,7 @@ const ACCOUNT_HOLDS: Duration = Duration::from_secs(15 * 60);
 
 impl Github {
     /// True if gh is logged in with this account; false if that is unknown. GitHub's answer is cached.
-    pub(crate) async fn is_logged_in_as(&self, id: i64) -> Result<bool, GithubError> {
+    pub(crate) async fn is_logged_in_as(&self, id: i64) -> Result<bool> {
         let known = *self.shared.account.borrow();
         if let Some(known) = known.filter(|known| known.asked_at.elapsed() < ACCOUNT_HOLDS) {
             return Ok(known.id == Some(id));
@@ -65,7 +76,7 @@ impl Github {
     }
 
     /// Returns the account that gh is logged in with, and further facts from the response.
-    pub(crate) async fn me(&self) -> Result<Account, GithubError> {
+    pub(crate) async fn me(&self) -> Result<Account> {
         let path = "user";
         let call = Call::get(path.to_owned());
         let reply = self.ask(&call, self.deadline()).await?;
@@ -82,7 +93,7 @@ impl Github {
         repo: &str,
         number: i64,
         etag: Option<&str>,
-    ) -> Result<Answer<Pull>, GithubError> {
+    ) -> Result<Answer<Pull>> {
         self.pull_in(&self.single_fetch(), repo, number, etag).await
     }
 
@@ -92,96 +103,56 @@ impl Github {
         repo: &str,
         number: i64,
         etag: Option<&str>,
-    ) -> Result<Answer<Pull>, GithubError> {
+    ) -> Result<Answer<Pull>> {
         let path = endpoint::numbered(repo, "pulls", number)?;
         self.read_unless::<PullJson, _>(fetch, &path, etag).await
     }
 
-    pub(crate) async fn open_pulls(
-        &self,
-        repo: &str,
-        known: &Marks,
-    ) -> Result<Pages<Pull>, GithubError> {
+    pub(crate) async fn open_pulls(&self, repo: &str, known: &Marks) -> Result<Pages<Pull>> {
         let path = format!("{}/pulls?state=open", endpoint::repository(repo)?);
-        Ok(self
-            .list::<PullJson>(&path, known)
-            .await?
-            .filter_map(|json| Some(json.into())))
+        let fetch = &mut self.single_fetch();
+        let pages = self.list_in::<PullJson>(fetch, &path, known).await?;
+        Ok(pages.filter_map(|json| Some(json.into())))
     }
 
-    /// Omits a draft of our own.
-    pub(crate) async fn reviews(
+    pub(crate) async fn comments(
         &self,
+        list: CommentList,
         repo: &str,
         number: i64,
         known: &Marks,
-    ) -> Result<Pages<Comment>, GithubError> {
-        self.reviews_in(&mut self.single_fetch(), repo, number, known)
+    ) -> Result<Pages<Comment>> {
+        self.comments_in(&mut self.single_fetch(), list, (repo, number), known)
             .await
     }
 
-    pub(crate) async fn reviews_in(
+    pub(crate) async fn comments_in(
         &self,
         fetch: &mut Fetch,
-        repo: &str,
-        number: i64,
+        list: CommentList,
+        (repo, number): (&str, i64),
         known: &Marks,
-    ) -> Result<Pages<Comment>, GithubError> {
-        let path = format!("{}/reviews", endpoint::numbered(repo, "pulls", number)?);
-        Ok(self
-            .list_in::<Review>(fetch, &path, known)
-            .await?
-            .filter_map(|Review(comment)| comment))
-    }
-
-    /// Returns the comments at lines of the diff.
-    pub(crate) async fn review_comments(
-        &self,
-        repo: &str,
-        number: i64,
-        known: &Marks,
-    ) -> Result<Pages<Comment>, GithubError> {
-        self.review_comments_in(&mut self.single_fetch(), repo, number, known)
-            .await
-    }
-
-    pub(crate) async fn review_comments_in(
-        &self,
-        fetch: &mut Fetch,
-        repo: &str,
-        number: i64,
-        known: &Marks,
-    ) -> Result<Pages<Comment>, GithubError> {
-        let path = format!("{}/comments", endpoint::numbered(repo, "pulls", number)?);
-        Ok(self
-            .list_in::<InlineJson>(fetch, &path, known)
-            .await?
-            .filter_map(|json| Some(json.into())))
-    }
-
-    /// Returns the comments on the pull request itself.
-    pub(crate) async fn issue_comments(
-        &self,
-        repo: &str,
-        number: i64,
-        known: &Marks,
-    ) -> Result<Pages<Comment>, GithubError> {
-        self.issue_comments_in(&mut self.single_fetch(), repo, number, known)
-            .await
-    }
-
-    pub(crate) async fn issue_comments_in(
-        &self,
-        fetch: &mut Fetch,
-        repo: &str,
-        number: i64,
-        known: &Marks,
-    ) -> Result<Pages<Comment>, GithubError> {
-        let path = format!("{}/comments", endpoint::numbered(repo, "issues", number)?);
-        Ok(self
-            .list_in::<CommentJson>(fetch, &path, known)
-            .await?
-            .filter_map(|json| Some(json.into())))
+    ) -> Result<Pages<Comment>> {
+        let (kind, name) = match list {
+            CommentList::Reviews => ("pulls", "reviews"),
+            CommentList::ReviewComments => ("pulls", "comments"),
+            CommentList::IssueComments => ("issues", "comments"),
+        };
+        let path = format!("{}/{name}", endpoint::numbered(repo, kind, number)?);
+        Ok(match list {
+            CommentList::Reviews => {
+                let pages = self.list_in::<Review>(fetch, &path, known).await?;
+                pages.filter_map(|Review(comment)| comment)
+            }
+            CommentList::ReviewComments => {
+                let pages = self.list_in::<InlineJson>(fetch, &path, known).await?;
+                pages.filter_map(|json| Some(json.into()))
+            }
+            CommentList::IssueComments => {
+                let pages = self.list_in::<CommentJson>(fetch, &path, known).await?;
+                pages.filter_map(|json| Some(json.into()))
+            }
+        })
     }
 
     /// Returns an issue, as part of a fetch.
@@ -191,18 +162,14 @@ impl Github {
         repo: &str,
         number: i64,
         etag: Option<&str>,
-    ) -> Result<Answer<Issue>, GithubError> {
+    ) -> Result<Answer<Issue>> {
         let path = endpoint::numbered(repo, "issues", number)?;
         self.read_unless::<IssueJson, _>(fetch, &path, etag).await
     }
 
     /// Returns an account's permission for a repository: none if its name now belongs to another account, or if GitHub
     /// knows of none.
-    pub(crate) async fn permission(
-        &self,
-        repo: &str,
-        author: &Author,
-    ) -> Result<Permission, GithubError> {
+    pub(crate) async fn permission(&self, repo: &str, author: &Author) -> Result<Permission> {
         let repository = endpoint::repository(repo)?;
         let Some(login) = endpoint::login(&author.login) else {
             return Ok(Permission::None);
@@ -218,11 +185,7 @@ impl Github {
     }
 
     /// Returns the date of a commit; `None` if GitHub has no such commit.
-    pub(crate) async fn commit_date(
-        &self,
-        repo: &str,
-        sha: &str,
-    ) -> Result<Option<String>, GithubError> {
+    pub(crate) async fn commit_date(&self, repo: &str, sha: &str) -> Result<Option<String>> {
         match self.read::<CommitJson>(endpoint::commit(repo, sha)?).await {
             Ok(json) => Ok(Some(json.date())),
             Err(GithubError::NotFound { .. }) => Ok(None),
@@ -230,7 +193,7 @@ impl Github {
         }
     }
 
-    async fn read<T: DeserializeOwned>(&self, path: String) -> Result<T, GithubError> {
+    async fn read<T: DeserializeOwned>(&self, path: String) -> Result<T> {
         let call = Call::get(path.clone());
         let reply = self.ask(&call, self.deadline()).await?;
         read_body(&path, &reply.new_answer(&path)?.1)
@@ -242,7 +205,7 @@ impl Github {
         fetch: &Fetch,
         path: &str,
         etag: Option<&str>,
-    ) -> Result<Answer<T>, GithubError> {
+    ) -> Result<Answer<T>> {
         let call = Call::get(path.to_owned()).unless(etag);
         let deadline = fetch.deadline().min(self.deadline());
         match self.ask(&call, deadline).await? {

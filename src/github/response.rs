@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::DateTime;
 
-use super::{GithubError, Rate};
+use super::{GithubError, Rate, Result};
 use crate::clock::Time;
 
 /// Head of a response.
@@ -31,7 +31,7 @@ pub(super) enum Reply {
 
 impl Reply {
     /// Returns the response to an unconditional request, which must have a body.
-    pub(super) fn new_answer(self, path: &str) -> Result<(Head, Vec<u8>), GithubError> {
+    pub(super) fn new_answer(self, path: &str) -> Result<(Head, Vec<u8>)> {
         match self {
             Self::New { head, body } => Ok((head, body)),
             Self::Unchanged { .. } => Err(GithubError::broken(path, "not modified")),

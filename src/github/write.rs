@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::call::{Call, Method, read_body};
-use super::{Github, GithubError, endpoint};
+use super::{Github, Result, endpoint};
 
 /// Object that was posted on GitHub.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Github {
         repo: &str,
         number: i64,
         review: &NewReview,
-    ) -> Result<Posted, GithubError> {
+    ) -> Result<Posted> {
         let path = format!("{}/reviews", endpoint::numbered(repo, "pulls", number)?);
         let body = ReviewBody {
             commit_id: &review.commit,
@@ -101,12 +101,7 @@ impl Github {
     }
 
     /// Posts a comment on the pull request.
-    pub(crate) async fn post_comment(
-        &self,
-        repo: &str,
-        number: i64,
-        body: &str,
-    ) -> Result<Posted, GithubError> {
+    pub(crate) async fn post_comment(&self, repo: &str, number: i64, body: &str) -> Result<Posted> {
         let path = format!("{}/comments", endpoint::numbered(repo, "issues", number)?);
         self.post(path, &CommentBody { body }).await
     }
@@ -118,7 +113,7 @@ impl Github {
         number: i64,
         comment_id: i64,
         body: &str,
-    ) -> Result<Posted, GithubError> {
+    ) -> Result<Posted> {
         let path = format!(
             "{}/comments/{comment_id}/replies",
             endpoint::numbered(repo, "pulls", number)?
@@ -131,7 +126,7 @@ impl Github {
         repo: &str,
         number: i64,
         logins: &[String],
-    ) -> Result<(), GithubError> {
+    ) -> Result<()> {
         let path = format!(
             "{}/requested_reviewers",
             endpoint::numbered(repo, "pulls", number)?
@@ -148,7 +143,7 @@ impl Github {
         number: i64,
         review_id: i64,
         message: &str,
-    ) -> Result<(), GithubError> {
+    ) -> Result<()> {
         let path = format!(
             "{}/reviews/{review_id}/dismissals",
             endpoint::numbered(repo, "pulls", number)?
@@ -162,7 +157,7 @@ impl Github {
             .map(drop)
     }
 
-    async fn post(&self, path: String, body: &impl Serialize) -> Result<Posted, GithubError> {
+    async fn post(&self, path: String, body: &impl Serialize) -> Result<Posted> {
         let PostedJson { id, html_url } = self.write(Method::Post, path, body).await?;
         Ok(Posted { id, url: html_url })
     }
@@ -176,7 +171,7 @@ impl Github {
         method: Method,
         path: String,
         body: &impl Serialize,
-    ) -> Result<T, GithubError> {
+    ) -> Result<T> {
         let call = Call::write(method, path.clone(), body)?;
         let reply = self.ask(&call, self.deadline()).await?;
         read_body(&path, &reply.new_answer(&path)?.1)

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::worktree_choice::{self, Wanted};
-use super::{Intake, IntakeError};
+use super::{Intake, IntakeError, Result};
 use crate::blackboard::{self as bb, Adoption, BoardError, Conn, NewChange, Project};
 use crate::change::{AdoptedBy, Change, State};
 use crate::clock;
 use crate::git::check_branch_name;
-use crate::github::{Answer, Github, GithubError, KeptPages, Marks};
+use crate::github::{Answer, CommentList, Github, GithubError, KeptPages, Marks};
 use crate::pull_request::{
     Author, AuthorKind, Comment, Pull, PullState, Purpose, ReviewState, is_by_a_remand,
 };
@@ -94,7 +94,7 @@ pub(super) fn refusal(pull: &Pull, project: &Project) -> Option<Refusal> {
 
 impl Intake {
     /// Adopts a pull request; one that is already watched stays unchanged, and the forge is not asked.
-    pub(crate) async fn adopt(&self, ask: &Ask) -> Result<Adopted, IntakeError> {
+    pub(crate) async fn adopt(&self, ask: &Ask) -> Result<Adopted> {
         let project = &ask.project;
         let (id, number) = (project.project_id.clone(), ask.number);
         if let Some(change) = self.db.read(move |conn| watched(conn, &id, number)).await? {
@@ -160,7 +160,7 @@ impl Intake {
         Ok(Adopted { change, is_new })
     }
 
-    async fn seen(&self, ask: &Ask, repo: &str) -> Result<Pull, IntakeError> {
+    async fn seen(&self, ask: &Ask, repo: &str) -> Result<Pull> {
         if let Some(seen) = &ask.seen {
             return Ok(seen.clone());
         }
@@ -179,10 +179,10 @@ impl Intake {
 
     /// A pull request that a person with write permission has approved at this head, without any objection, needs no
     /// review by remand.
-    async fn entry_state(&self, repo: &str, pull: &Pull) -> Result<State, IntakeError> {
+    async fn entry_state(&self, repo: &str, pull: &Pull) -> Result<State> {
         let reviews = self
             .github
-            .reviews(repo, pull.number, &Marks::default())
+            .comments(CommentList::Reviews, repo, pull.number, &Marks::default())
             .await?
             .items;
         let mut is_approved = false;
@@ -266,7 +266,7 @@ fn refuse_twin(conn: &Conn, id: &crate::change::ProjectId, branch: &str) -> bb::
 }
 
 /// The name on the forge of a project that can be pushed to.
-fn repo_to_push_to(project: &Project) -> Result<&str, IntakeError> {
+fn repo_to_push_to(project: &Project) -> Result<&str> {
     let refused = |lacks: &str, hint: String| IntakeError::Refused {
         what: format!("the project `{}` has no {lacks}", project.project_id),
         hint: Some(hint),

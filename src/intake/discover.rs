@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::adopt::{Ask, refusal};
 use super::read_failure::{ReadFailure, is_everywhere, not_kept, trouble};
-use super::{Intake, IntakeError, Passed};
+use super::{Intake, IntakeError, Passed, Result};
 use crate::blackboard::{self as bb, Conn, Project};
 use crate::change::{AdoptedBy, ChangeId, ProjectId};
 use crate::clock::{self, Time};
@@ -141,7 +141,7 @@ impl Intake {
         project: &Project,
         rules: &Discover,
         passed: &mut Passed,
-    ) -> Result<Option<Value>, IntakeError> {
+    ) -> Result<Option<Value>> {
         let repo = project.repo.clone().unwrap_or_default();
         let known = self
             .db
@@ -202,7 +202,7 @@ impl Intake {
         project: &Project,
         rules: &Discover,
         pull: &Pull,
-    ) -> Result<bool, IntakeError> {
+    ) -> Result<bool> {
         let open = self
             .db
             .read_of(&project.project_id, bb::open_adoptions)

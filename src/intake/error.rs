@@ -4,6 +4,9 @@ use crate::blackboard::BoardError;
 use crate::git::GitError;
 use crate::github::GithubError;
 
+/// Result of reading or adopting a pull request.
+pub(crate) type Result<T, E = IntakeError> = std::result::Result<T, E>;
+
 /// Reason why something could not be read from the forge, adopted or stored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IntakeError {

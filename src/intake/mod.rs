@@ -33,7 +33,7 @@ use crate::project_settings::ProjectSettings;
 use crate::remote::Remote;
 
 pub(crate) use adopt::Ask;
-pub(crate) use error::IntakeError;
+pub(crate) use error::{IntakeError, Result};
 pub(crate) use local_branches::Looks;
 
 use read_failure::ReadFailure;

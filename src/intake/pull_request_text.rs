@@ -2,7 +2,7 @@
 //! cause work. A linked issue that cannot be read never prevents the pull request from being read.
 
 use super::trust::{Known, by_account, by_permission};
-use super::{Intake, IntakeError};
+use super::{Intake, IntakeError, Result};
 use crate::github::{Answer, Fetch, GithubError};
 use crate::pull_request::{
     Author, Description, Issue, LinkedIssue, Pull, Purpose, Trust, TrustDecision,
@@ -25,7 +25,7 @@ impl Intake {
         repo: &str,
         pull: Option<&Pull>,
         known: &Purpose,
-    ) -> Result<Purpose, IntakeError> {
+    ) -> Result<Purpose> {
         let description = match pull {
             None => known.description.clone(),
             Some(pull) => self.description(repo, pull).await?,
@@ -54,11 +54,7 @@ impl Intake {
         })
     }
 
-    async fn description(
-        &self,
-        repo: &str,
-        pull: &Pull,
-    ) -> Result<Option<Description>, IntakeError> {
+    async fn description(&self, repo: &str, pull: &Pull) -> Result<Option<Description>> {
         let text = pull.body.as_deref().unwrap_or_default();
         if text.trim().is_empty() {
             return Ok(None);
@@ -78,7 +74,7 @@ impl Intake {
         repo: &str,
         number: i64,
         known: Option<&LinkedIssue>,
-    ) -> Result<LinkedIssue, IntakeError> {
+    ) -> Result<LinkedIssue> {
         let etag = known.and_then(LinkedIssue::etag);
         let (issue, etag) = match self.github.issue(fetch, repo, number, etag).await {
             Ok(Answer::New { value, etag }) => (value, etag),
@@ -122,11 +118,7 @@ impl Intake {
     }
 
     /// Uses the rules for comments.
-    async fn trust_of(
-        &self,
-        repo: &str,
-        author: Option<&Author>,
-    ) -> Result<TrustDecision, IntakeError> {
+    async fn trust_of(&self, repo: &str, author: Option<&Author>) -> Result<TrustDecision> {
         match by_account(author, &self.settings.bots) {
             Known::Decided(decision) => Ok(decision),
             Known::Ask(author) => Ok(by_permission(self.permission(repo, author).await?)),

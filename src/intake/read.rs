@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::read_failure::{Kind, REFUSALS, ReadFailure, SLOW_READS, too_slow, trouble};
 use super::remote_head::ForgeHead;
 use super::trust::{Known, Written, by_permission, known};
-use super::{Intake, IntakeError, Settings, waits};
+use super::{Intake, Result, Settings, waits};
 use crate::blackboard::{self as bb, BoardError, Conn, FailedRead, Project};
 use crate::change::{AdoptedBy, Change, ChangeId, State};
 use crate::clock::{self, Time};
-use crate::github::{Answer, Fetch, Github, GithubError, Marks};
+use crate::github::{Answer, CommentList, Fetch, Github, GithubError, Marks};
 use crate::proposal::{self, Bound, Escalation, decision};
 use crate::pull_request::{
     Author, Comment, CommentKind, Permission, Pull, PullRow, PullState, Trust, TrustDecision,
@@ -60,7 +60,7 @@ pub(super) struct Before {
 
 impl Intake {
     /// Reads a pull request and stores the result. Returns the number of new comments.
-    pub(super) async fn read_pull(&self, row: &PullRow) -> Result<usize, IntakeError> {
+    pub(super) async fn read_pull(&self, row: &PullRow) -> Result<usize> {
         let Some(change_id) = row.change_id.clone() else {
             return Ok(0);
         };
@@ -153,14 +153,20 @@ impl Intake {
             Answer::Unchanged => None,
         };
         // Reviews first: the comments of a review that is listed are listed too.
+        let at = (repo, number);
         let reviews = github
-            .reviews_in(fetch, repo, number, &known.reviews)
+            .comments_in(fetch, CommentList::Reviews, at, &known.reviews)
             .await?;
         let review_comments = github
-            .review_comments_in(fetch, repo, number, &known.review_comments)
+            .comments_in(
+                fetch,
+                CommentList::ReviewComments,
+                at,
+                &known.review_comments,
+            )
             .await?;
         let issue_comments = github
-            .issue_comments_in(fetch, repo, number, &known.issue_comments)
+            .comments_in(fetch, CommentList::IssueComments, at, &known.issue_comments)
             .await?;
         let mut comments = reviews.items;
         comments.extend(review_comments.items);
@@ -212,7 +218,7 @@ impl Intake {
         &self,
         before: &Before,
         comments: Vec<Comment>,
-    ) -> Result<Vec<(Comment, TrustDecision)>, IntakeError> {
+    ) -> Result<Vec<(Comment, TrustDecision)>> {
         let ours = self
             .db
             .read_of(&before.change.change_id, bb::our_posts)
@@ -265,11 +271,7 @@ impl Intake {
     }
 
     /// Returns the cached permission of an account, or asks the forge.
-    pub(super) async fn permission(
-        &self,
-        repo: &str,
-        author: &Author,
-    ) -> Result<Permission, IntakeError> {
+    pub(super) async fn permission(&self, repo: &str, author: &Author) -> Result<Permission> {
         let (holds, id, name) = (self.settings.permission_holds, author.id, repo.to_owned());
         let known = self
             .db

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::IntakeError;
+use super::{IntakeError, Result};
 use crate::blackboard::Project;
 use crate::git::{Git, GitError, Listed};
 use crate::project_settings::ProjectSettings;
@@ -27,10 +27,7 @@ pub(super) struct WorktreeChoice {
 }
 
 /// Returns the worktree on the branch if there is one, else the path for a new one.
-pub(super) async fn found_or_planned(
-    git: &Git,
-    wanted: &Wanted<'_>,
-) -> Result<WorktreeChoice, IntakeError> {
+pub(super) async fn found_or_planned(git: &Git, wanted: &Wanted<'_>) -> Result<WorktreeChoice> {
     let found = git.project_at(Path::new(&wanted.project.path)).await?;
     if found.common_dir != Path::new(&wanted.project.common_dir) {
         let what = format!(
@@ -57,11 +54,7 @@ pub(super) async fn found_or_planned(
 }
 
 /// Returns the worktree that somebody named, which must belong to the project and be on the branch.
-pub(super) async fn named(
-    git: &Git,
-    wanted: &Wanted<'_>,
-    path: &Path,
-) -> Result<WorktreeChoice, IntakeError> {
+pub(super) async fn named(git: &Git, wanted: &Wanted<'_>, path: &Path) -> Result<WorktreeChoice> {
     let worktree = git.worktree_at(&git.top_of(path).await?).await?;
     let shown = worktree.place.path.display();
     let project = wanted.project;
@@ -87,7 +80,7 @@ pub(super) async fn named(
 }
 
 impl Wanted<'_> {
-    fn checked(&self, path: &Path, main: &Path) -> Result<WorktreeChoice, IntakeError> {
+    fn checked(&self, path: &Path, main: &Path) -> Result<WorktreeChoice> {
         let shown = path.display();
         if path == main {
             let branch = self.branch;
@@ -125,7 +118,7 @@ impl Wanted<'_> {
 }
 
 /// A path where nothing exists, or where a managed worktree of an earlier change of the same pull request is left.
-fn planned(wanted: &Wanted<'_>, all: &[Listed]) -> Result<WorktreeChoice, IntakeError> {
+fn planned(wanted: &Wanted<'_>, all: &[Listed]) -> Result<WorktreeChoice> {
     let folder = settled(&wanted.rules.own_worktrees).join(wanted.project.project_id.as_str());
     let first = format!("pr-{}", wanted.number);
     let others = (2..NAMES).map(|n| format!("{first}-{n}"));
@@ -162,7 +155,7 @@ fn settled(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-fn text(path: &Path) -> Result<String, IntakeError> {
+fn text(path: &Path) -> Result<String> {
     let text = path.to_str().ok_or_else(|| GitError::NotUtf8 {
         path: path.to_owned(),
     })?;

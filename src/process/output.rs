@@ -6,9 +6,8 @@
 //! no lock while the agent runs.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::ProcessError;
@@ -185,12 +184,7 @@ impl Keeper {
     fn begin_piece(&mut self) {
         self.room = if self.seen == 0 { HEAD } else { PIECE };
         let path = piece_path(&self.dir, self.stream, self.seen);
-        match OpenOptions::new()
-            .create_new(true)
-            .write(true)
-            .mode(0o600)
-            .open(&path)
-        {
+        match files::create_private(&path) {
             Ok(file) => self.current = Some(file),
             Err(error) => {
                 self.trouble.get_or_insert(error);

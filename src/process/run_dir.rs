@@ -34,11 +34,7 @@ pub(super) struct Lock {
 
 /// Creates the directory of a run that is about to start.
 pub(super) fn make(dir: &Path) -> Result<(), ProcessError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(ProcessError::file("make", dir))?;
+    files::make_private_dir(dir).map_err(ProcessError::file("make", dir))?;
     if is_over(dir)?
         || shim_path(dir)
             .try_exists()

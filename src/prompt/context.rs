@@ -142,18 +142,8 @@ pub(crate) struct Extent {
     pub(crate) total: usize,
 }
 
-/// Values of a template, and the amount of text omitted from them.
-pub(super) struct Values {
-    pub(super) values: Value,
-    pub(super) stripped: usize,
-    pub(super) left_out: usize,
-    /// All pieces of feedback, including those that did not fit.
-    pub(super) extents: Vec<Extent>,
-    pub(super) cuts: Vec<PromptCut>,
-}
-
 impl ReviewContext {
-    pub(super) fn values(&self) -> Values {
+    pub(super) fn values(&self) -> (Value, Tally) {
         let mut tally = Tally::default();
         let open = tally.open_findings(&self.open_findings, self.feedback_limit);
         let values = context! {
@@ -176,12 +166,12 @@ impl ReviewContext {
             sandboxed => self.environment.sandboxed,
             nonce => fence::nonce_text(self.nonce),
         };
-        tally.with(values)
+        (values, tally)
     }
 }
 
 impl FixContext {
-    pub(super) fn values(&self) -> Values {
+    pub(super) fn values(&self) -> (Value, Tally) {
         let mut tally = Tally::default();
         let mut pieces = Pieces::default();
         for (at, comment) in self.guidance.iter().enumerate() {
@@ -228,12 +218,12 @@ impl FixContext {
             gate_output => self.gate_output.as_deref().map(|output| tally.tail(output)),
             nonce => fence::nonce_text(self.nonce),
         };
-        tally.with(values)
+        (values, tally)
     }
 }
 
 impl AgainContext {
-    pub(super) fn values(&self) -> Values {
+    pub(super) fn values(&self) -> (Value, Tally) {
         let mut tally = Tally::default();
         let open = tally.open_findings(&self.open_findings, self.feedback_limit);
         let values = context! {
@@ -245,7 +235,7 @@ impl AgainContext {
             open_findings => open,
             nonce => fence::nonce_text(self.nonce),
         };
-        tally.with(values)
+        (values, tally)
     }
 }
 
@@ -441,11 +431,12 @@ impl Piece<'_> {
 
 /// Sanitizes and marks texts, and counts what they lose.
 #[derive(Default)]
-struct Tally {
-    stripped: usize,
-    left_out: usize,
-    extents: Vec<Extent>,
-    cuts: Vec<PromptCut>,
+pub(super) struct Tally {
+    pub(super) stripped: usize,
+    pub(super) left_out: usize,
+    /// All pieces of feedback, including those that did not fit.
+    pub(super) extents: Vec<Extent>,
+    pub(super) cuts: Vec<PromptCut>,
 }
 
 impl Tally {
@@ -518,22 +509,6 @@ impl Tally {
                 left_out,
                 unit,
             });
-        }
-    }
-
-    fn with(self, values: Value) -> Values {
-        let Self {
-            stripped,
-            left_out,
-            extents,
-            cuts,
-        } = self;
-        Values {
-            values,
-            stripped,
-            left_out,
-            extents,
-            cuts,
         }
     }
 }

@@ -11,12 +11,11 @@ mod tests;
 mod validate;
 mod variables;
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use minijinja::Environment;
+use minijinja::{Environment, Value};
 
 pub(crate) use context::{
     AgainContext, AgentEnvironment, Comment, Extent, FixContext, Issue, ReviewContext,
@@ -25,8 +24,9 @@ pub(crate) use validate::Fault;
 pub(crate) use variables::Variable;
 
 use crate::closed_enum::closed_enum;
+use crate::diagnostic::Origin;
 use crate::work::PromptCut;
-use context::Values;
+use context::Tally;
 
 closed_enum! {
     /// Names of the prompts, which are also their file names.
@@ -43,13 +43,6 @@ pub(crate) struct Prompts {
     review: Template,
     fix: Template,
     again: Template,
-}
-
-/// Origin of a template.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
-    Stock,
-    File(PathBuf),
 }
 
 /// Prompt for an agent, and the number of bytes of untrusted text that were omitted.
@@ -172,15 +165,6 @@ impl Name {
     }
 }
 
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stock => f.write_str("stock"),
-            Self::File(path) => path.display().fmt(f),
-        }
-    }
-}
-
 #[derive(Debug)]
 struct Template {
     name: Name,
@@ -209,14 +193,7 @@ impl Template {
         })
     }
 
-    fn write(&self, values: Values) -> Result<Prompt, PromptError> {
-        let Values {
-            values,
-            stripped,
-            left_out,
-            extents,
-            cuts,
-        } = values;
+    fn write(&self, (values, tally): (Value, Tally)) -> Result<Prompt, PromptError> {
         let text = self
             .environment
             .get_template(self.name.as_str())
@@ -228,10 +205,10 @@ impl Template {
         match fence::unfenced(&text) {
             None => Ok(Prompt {
                 text,
-                stripped,
-                left_out,
-                extents,
-                cuts,
+                stripped: tally.stripped,
+                left_out: tally.left_out,
+                extents: tally.extents,
+                cuts: tally.cuts,
             }),
             Some(outside) => Err(PromptError::Unfenced {
                 name: self.name,

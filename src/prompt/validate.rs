@@ -7,7 +7,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 
 use super::{Name, PromptError, fence};
-use crate::diagnostic::{Colour, Problem, Snippet};
+use crate::diagnostic::Problem;
 
 /// The form of a review's result, which `review` and `again` include.
 const ANSWER: &str = include_str!("../../prompts/answer.md");
@@ -141,7 +141,8 @@ impl TemplateSource<'_> {
                 "wrap it: {% filter fence(\"a label\") %} … {% endfilter %}".to_string()
             }
         };
-        let report = snippet(self.file, self.source, place, title, label, &help);
+        let problem = Problem::new(title, Some(place)).label(label).help(help);
+        let report = problem.report(self.file, self.source);
         PromptError::Template {
             file: self.file.into(),
             line,
@@ -191,21 +192,4 @@ fn in_tag(before: &str) -> bool {
     let opened = before.rfind("{{").max(before.rfind("{%"));
     let closed = before.rfind("}}").max(before.rfind("%}"));
     opened.is_some() && opened > closed
-}
-
-fn snippet(
-    file: &str,
-    source: &str,
-    place: Range<usize>,
-    title: &str,
-    label: &str,
-    help: &str,
-) -> String {
-    let problem = Problem::new(title, Some(place)).label(label).help(help);
-    Snippet {
-        file,
-        source,
-        problem: &problem,
-    }
-    .render(Colour::Plain)
 }

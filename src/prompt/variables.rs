@@ -43,104 +43,48 @@ enum Trial {
     LeftOut,
 }
 
-const fn var(
-    name: &'static str,
-    shape: Shape,
-    fields: &'static [&'static str],
-    says: &'static str,
-) -> Variable {
-    Variable {
-        name,
-        fields,
-        says,
-        shape,
-    }
+/// Writes a variable: its name, its shape, the fields of a record, and its description.
+macro_rules! variable {
+    ($name:ident: $shape:ident $([$($field:ident)+])? = $says:literal) => {
+        Variable {
+            name: stringify!($name),
+            fields: &[$($(stringify!($field)),+)?],
+            says: $says,
+            shape: Shape::$shape,
+        }
+    };
 }
 
-const TITLE: Variable = var("title", Shape::Line, &[], "title of the change");
-const BRANCH: Variable = var("branch", Shape::Line, &[], "branch of the change");
-const BASE: Variable = var(
-    "base",
-    Shape::Line,
-    &[],
-    "branch that the change will be merged into",
-);
-const BASE_SHA: Variable = var("base_sha", Shape::Word, &[], "merge base, a commit");
-const HEAD_SHA: Variable = var(
-    "head_sha",
-    Shape::Word,
-    &[],
-    "commit at the tip of the branch",
-);
-const PLAN: Variable = var(
-    "plan",
-    Shape::RecordOrNone,
-    TEXT,
-    "spec, plan and tasks, or none",
-);
-const DESCRIPTION: Variable = var(
-    "description",
-    Shape::RecordOrNone,
-    TEXT,
-    "description by the author of the pull request, or none",
-);
-const ISSUE: Variable = var(
-    "issue",
-    Shape::RecordOrNone,
-    &["number", "title", "text", "left_out"],
-    "issue that the pull request closes, or none",
-);
-const MAX_CYCLES: Variable = var(
-    "max_cycles",
-    Shape::Number,
-    &[],
-    "maximum number of fixes before a person is asked",
-);
-const TIME_LIMIT_MIN: Variable = var(
-    "time_limit_min",
-    Shape::Number,
-    &[],
-    "time limit of the run, in minutes",
-);
-const SANDBOXED: Variable = var(
-    "sandboxed",
-    Shape::Flag,
-    &[],
-    "true if the agent runs in a sandbox",
-);
-const NONCE: Variable = var(
-    "nonce",
-    Shape::Word,
-    &[],
-    "random word that marks the fences",
-);
-const OPEN_FINDINGS: Variable = var(
-    "open_findings",
-    Shape::Records,
-    FINDING,
-    "open findings of earlier reviews, most severe first",
-);
-const OPEN_FINDINGS_LEFT_OUT: Variable = var(
-    "open_findings_left_out",
-    Shape::Number,
-    &[],
-    "number of open findings that did not fit",
-);
-
-const TEXT: &[&str] = &["text", "left_out", "stripped"];
-const FINDING: &[&str] = &[
-    "id",
-    "severity",
-    "category",
-    "path",
-    "line",
-    "line_end",
-    "title",
-    "text",
-    "failure",
-    "suggestion",
-    "left_out",
-];
+const TITLE: Variable = variable! { title: Line = "title of the change" };
+const BRANCH: Variable = variable! { branch: Line = "branch of the change" };
+const BASE: Variable = variable! { base: Line = "branch that the change will be merged into" };
+const BASE_SHA: Variable = variable! { base_sha: Word = "merge base, a commit" };
+const HEAD_SHA: Variable = variable! { head_sha: Word = "commit at the tip of the branch" };
+const PLAN: Variable = variable! {
+    plan: RecordOrNone[text left_out stripped] = "spec, plan and tasks, or none"
+};
+const DESCRIPTION: Variable = variable! {
+    description: RecordOrNone[text left_out stripped]
+        = "description by the author of the pull request, or none"
+};
+const ISSUE: Variable = variable! {
+    issue: RecordOrNone[number title text left_out] = "issue that the pull request closes, or none"
+};
+const MAX_CYCLES: Variable =
+    variable! { max_cycles: Number = "maximum number of fixes before a person is asked" };
+const TIME_LIMIT_MIN: Variable = variable! {
+    time_limit_min: Number = "time limit of the run, in minutes"
+};
+const SANDBOXED: Variable = variable! { sandboxed: Flag = "true if the agent runs in a sandbox" };
+const NONCE: Variable = variable! { nonce: Word = "random word that marks the fences" };
+const OPEN_FINDINGS: Variable = variable! {
+    open_findings: Records[
+        id severity category path line line_end title text failure suggestion left_out
+    ] = "open findings of earlier reviews, most severe first"
+};
+const OPEN_FINDINGS_LEFT_OUT: Variable = variable! {
+    open_findings_left_out: Number = "number of open findings that did not fit"
+};
 
 const REVIEW: &[Variable] = &[
     TITLE,
@@ -151,22 +95,12 @@ const REVIEW: &[Variable] = &[
     PLAN,
     DESCRIPTION,
     ISSUE,
-    var("files", Shape::Lines, &[], "paths that the change touches"),
-    var(
-        "files_left_out",
-        Shape::Number,
-        &[],
-        "number of paths that did not fit",
-    ),
-    var(
-        "diff",
-        Shape::Record,
-        TEXT,
-        "diff between merge base and HEAD",
-    ),
+    variable! { files: Lines = "paths that the change touches" },
+    variable! { files_left_out: Number = "number of paths that did not fit" },
+    variable! { diff: Record[text left_out stripped] = "diff between merge base and HEAD" },
     OPEN_FINDINGS,
     OPEN_FINDINGS_LEFT_OUT,
-    var("cycle", Shape::Number, &[], "number of fixes made so far"),
+    variable! { cycle: Number = "number of fixes made so far" },
     MAX_CYCLES,
     TIME_LIMIT_MIN,
     SANDBOXED,
@@ -182,99 +116,29 @@ const FIX: &[Variable] = &[
     PLAN,
     DESCRIPTION,
     ISSUE,
-    var(
-        "gates",
-        Shape::Words,
-        &[],
-        "commands that must pass before a push",
-    ),
-    var(
-        "pr_number",
-        Shape::NumberOrNone,
-        &[],
-        "number of the pull request, or none",
-    ),
-    var(
-        "detached",
-        Shape::Flag,
-        &[],
-        "whether HEAD of the worktree is detached",
-    ),
-    var(
-        "feedback",
-        Shape::Records,
-        &["from", "body", "left_out", "earlier"],
-        "text of each reviewer",
-    ),
-    var(
-        "findings",
-        Shape::Records,
-        &[
-            "id",
-            "severity",
-            "category",
-            "path",
-            "line",
-            "line_end",
-            "title",
-            "text",
-            "failure",
-            "suggestion",
-            "left_out",
-            "earlier",
-            "from",
-        ],
-        "all findings of the feedback, most severe first",
-    ),
-    var(
-        "findings_left_out",
-        Shape::Number,
-        &[],
-        "number of findings that are not in this prompt",
-    ),
-    var(
-        "guidance",
-        Shape::Records,
-        &["text", "left_out", "earlier"],
-        "a person's comments for this fix",
-    ),
-    var(
-        "part",
-        Shape::Number,
-        &[],
-        "number of this run of the fix, from 1",
-    ),
-    var(
-        "later",
-        Shape::Number,
-        &[],
-        "number of comments and findings that did not fit into this run",
-    ),
-    var(
-        "closed",
-        Shape::Lines,
-        &[],
-        "closed findings, one line each",
-    ),
-    var(
-        "closed_left_out",
-        Shape::Number,
-        &[],
-        "number of closed findings that are not listed",
-    ),
-    var(
-        "last_run",
-        Shape::RecordOrNone,
-        TEXT,
-        "end of the output of the last run, or none",
-    ),
-    var(
-        "gate_output",
-        Shape::RecordOrNone,
-        TEXT,
-        "output of the failed gate, or none",
-    ),
-    var("cycle", Shape::Number, &[], "number of this fix, from 1"),
+    variable! { gates: Words = "commands that must pass before a push" },
+    variable! { pr_number: NumberOrNone = "number of the pull request, or none" },
+    variable! { detached: Flag = "whether HEAD of the worktree is detached" },
+    variable! { feedback: Records[from body left_out earlier] = "text of each reviewer" },
+    variable! {
+        findings: Records[
+            id severity category path line line_end title text failure suggestion left_out earlier
+            from
+        ] = "all findings of the feedback, most severe first"
+    },
+    variable! { findings_left_out: Number = "number of findings that are not in this prompt" },
+    variable! { guidance: Records[text left_out earlier] = "a person's comments for this fix" },
+    variable! { part: Number = "number of this run of the fix, from 1" },
+    variable! { later: Number = "number of comments and findings that did not fit into this run" },
+    variable! { closed: Lines = "closed findings, one line each" },
+    variable! { closed_left_out: Number = "number of closed findings that are not listed" },
+    variable! {
+        last_run: RecordOrNone[text left_out stripped] = "end of the output of the last run, or none"
+    },
+    variable! {
+        gate_output: RecordOrNone[text left_out stripped] = "output of the failed gate, or none"
+    },
+    variable! { cycle: Number = "number of this fix, from 1" },
     MAX_CYCLES,
     TIME_LIMIT_MIN,
     SANDBOXED,
@@ -284,18 +148,10 @@ const FIX: &[Variable] = &[
 const AGAIN: &[Variable] = &[
     BASE_SHA,
     HEAD_SHA,
-    var(
-        "missing",
-        Shape::Lines,
-        &[],
-        "parts that could not be parsed, one line each",
-    ),
-    var(
-        "answer",
-        Shape::RecordOrNone,
-        TEXT,
-        "end of the unclear answer, or none",
-    ),
+    variable! { missing: Lines = "parts that could not be parsed, one line each" },
+    variable! {
+        answer: RecordOrNone[text left_out stripped] = "end of the unclear answer, or none"
+    },
     OPEN_FINDINGS,
     OPEN_FINDINGS_LEFT_OUT,
     NONCE,

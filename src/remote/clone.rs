@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Remote, RemoteError};
+use super::{Remote, RemoteError, Result};
 use crate::clock;
 use crate::failpoint::crash_point;
 
@@ -79,7 +79,7 @@ impl Remote {
         clippy::unused_async,
         reason = "same form as the other operations, which are async"
     )]
-    pub(crate) async fn ready(&self) -> Result<(), RemoteError> {
+    pub(crate) async fn ready(&self) -> Result<()> {
         let dir = self.path();
         if self.check().is_err() {
             crash_point!("ready.before");
@@ -98,7 +98,7 @@ impl Remote {
         Ok(())
     }
 
-    fn make(&self) -> Result<(), RemoteError> {
+    fn make(&self) -> Result<()> {
         let dir = self.path();
         if let Ok(meta) = dir.symlink_metadata()
             && !meta.is_dir()
@@ -130,7 +130,7 @@ impl Remote {
 
     /// Checks, before credentials are used, that this is the clone that remand made and that its
     /// configuration is unmodified.
-    pub(super) fn check(&self) -> Result<(), RemoteError> {
+    pub(super) fn check(&self) -> Result<()> {
         let dir = self.path();
         let reads = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
         let is_folder = dir.symlink_metadata().is_ok_and(|meta| meta.is_dir());
@@ -153,7 +153,7 @@ impl Remote {
 
 /// Replaces a file atomically. The temporary name is unique, since two processes may do it
 /// concurrently.
-fn replace(path: &Path, text: &str) -> Result<(), RemoteError> {
+fn replace(path: &Path, text: &str) -> Result<()> {
     let new = path.with_extension(format!("new-{}", Uuid::new_v4()));
     let mut file = OpenOptions::new()
         .write(true)
@@ -167,7 +167,7 @@ fn replace(path: &Path, text: &str) -> Result<(), RemoteError> {
     fs::rename(&new, path).map_err(RemoteError::file("replace", path))
 }
 
-fn locks_below(folder: &Path) -> Result<Vec<PathBuf>, RemoteError> {
+fn locks_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut locks = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -194,7 +194,7 @@ fn locks_below(folder: &Path) -> Result<Vec<PathBuf>, RemoteError> {
     Ok(locks)
 }
 
-fn remove_stale(lock: &Path, aged: Duration) -> Result<(), RemoteError> {
+fn remove_stale(lock: &Path, aged: Duration) -> Result<()> {
     let Ok(modified) = lock.symlink_metadata().and_then(|meta| meta.modified()) else {
         return Ok(());
     };
@@ -208,7 +208,7 @@ fn remove_stale(lock: &Path, aged: Duration) -> Result<(), RemoteError> {
     }
 }
 
-fn remove(path: &Path) -> Result<(), RemoteError> {
+fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(RemoteError::file("remove", path)(error))

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use super::classify::{self, Failure};
 use super::url::{self, Way};
-use super::{Remote, RemoteError};
+use super::{Remote, RemoteError, Result};
 use crate::git::GitError;
 use crate::process::{self, ProcessError, Short, ShortOutput};
 
@@ -62,11 +62,7 @@ pub(super) struct Ended {
 
 impl Remote {
     /// Returns the output of a call that must succeed.
-    pub(super) async fn say(
-        &self,
-        name: &'static str,
-        args: &[&str],
-    ) -> Result<String, RemoteError> {
+    pub(super) async fn say(&self, name: &'static str, args: &[&str]) -> Result<String> {
         let ended = self.call(name, args).await?;
         if ended.status == Some(0) {
             Ok(ended.stdout)
@@ -89,7 +85,7 @@ impl Remote {
 
     /// Checks the end of a call: a git that was killed by a signal has no result.
     #[expect(clippy::unused_self, reason = "same form as the other steps of a call")]
-    fn not_killed(&self, name: &'static str, ended: &Ended) -> Result<(), RemoteError> {
+    fn not_killed(&self, name: &'static str, ended: &Ended) -> Result<()> {
         if ended.is_killed {
             Err(RemoteError::Killed { args: name })
         } else {
@@ -108,11 +104,7 @@ impl Remote {
     }
 
     /// Runs one call with credentials. `{url}` in `args` stands for the pinned URL.
-    pub(super) async fn call(
-        &self,
-        name: &'static str,
-        args: &[&str],
-    ) -> Result<Ended, RemoteError> {
+    pub(super) async fn call(&self, name: &'static str, args: &[&str]) -> Result<Ended> {
         let pinned = self.way(&self.reach.url)?;
         self.check()?;
         let mut env = self.environment();
@@ -149,7 +141,7 @@ impl Remote {
         self.run(name, args, helper.as_slice(), env).await
     }
 
-    fn way(&self, text: &str) -> Result<Way, RemoteError> {
+    fn way(&self, text: &str) -> Result<Way> {
         url::way(text).map_err(|why| RemoteError::BadUrl {
             url: self.shown_url(),
             why,
@@ -202,7 +194,7 @@ impl Remote {
         args: &[&str],
         settings: &[String],
         mut env: BTreeMap<String, String>,
-    ) -> Result<Ended, RemoteError> {
+    ) -> Result<Ended> {
         let git_dir = self.path();
         let dir = git_dir.to_str().ok_or_else(|| GitError::NotUtf8 {
             path: git_dir.to_owned(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::known_secrets::KnownSecrets;
 use super::push_policy::{LINK, SUBMODULE, stays_inside};
-use super::{Objection, Remote, RemoteError, Wrong};
+use super::{Objection, Remote, Result, Wrong};
 use crate::git::NetFile;
 use crate::project_settings::PushLimits;
 use crate::secret::Secret;
@@ -39,7 +39,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Scans the new files against the old ones.
-    pub(super) async fn files(&self, files: &[NetFile]) -> Result<Vec<Objection>, RemoteError> {
+    pub(super) async fn files(&self, files: &[NetFile]) -> Result<Vec<Objection>> {
         let files: Vec<&NetFile> = files.iter().filter(|file| has_blob(file.mode)).collect();
         let new: Vec<String> = files.iter().map(|file| file.blob.clone()).collect();
         let sizes = self.remote.git.blob_sizes(&self.remote.place, &new).await?;
@@ -66,7 +66,7 @@ impl<'a> Judge<'a> {
         Ok(objections)
     }
 
-    async fn some(&self, files: &[&NetFile]) -> Result<Vec<Objection>, RemoteError> {
+    async fn some(&self, files: &[&NetFile]) -> Result<Vec<Objection>> {
         let blobs = files.iter().flat_map(|file| {
             [
                 Some(&file.blob),
@@ -116,7 +116,7 @@ impl<'a> Judge<'a> {
         from: &str,
         to: &str,
         net: &[NetFile],
-    ) -> Result<Vec<Objection>, RemoteError> {
+    ) -> Result<Vec<Objection>> {
         let (git, place) = (&self.remote.git, &self.remote.place);
         let mut objections = Vec::new();
         let commits = git.log(place, from, to).await?;

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use crate::git::GitError;
 
+/// Result of an operation on the remote.
+pub(crate) type Result<T, E = RemoteError> = std::result::Result<T, E>;
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RemoteError {
     /// A person must log in, or be granted access.

@@ -1,13 +1,13 @@
 //! Reads the head of a branch, and imports commits into the bare clone from the remote and from a
 //! worktree.
 
-use super::{Remote, RemoteError};
+use super::{Remote, RemoteError, Result};
 use crate::failpoint::crash_point;
 use crate::git::{GitError, Place, check_branch_name, check_sha};
 
 impl Remote {
     /// Returns the remote's head of a branch; `None` if the branch does not exist.
-    pub(crate) async fn head_of(&self, branch: &str) -> Result<Option<String>, RemoteError> {
+    pub(crate) async fn head_of(&self, branch: &str) -> Result<Option<String>> {
         check_branch_name(branch).map_err(GitError::from)?;
         let name = format!("refs/heads/{branch}");
         let output = self
@@ -21,7 +21,7 @@ impl Remote {
 
     /// Fetches a branch, even a rewritten one, and returns its head; `None` if the remote no longer
     /// has it.
-    pub(crate) async fn fetch(&self, branch: &str) -> Result<Option<String>, RemoteError> {
+    pub(crate) async fn fetch(&self, branch: &str) -> Result<Option<String>> {
         let Some(head) = self.head_of(branch).await? else {
             self.forget(&[fetched(branch)]).await?;
             return Ok(None);
@@ -55,19 +55,14 @@ impl Remote {
     }
 
     /// Returns the head of the branch as last fetched.
-    pub(crate) async fn fetched_head(&self, branch: &str) -> Result<Option<String>, RemoteError> {
+    pub(crate) async fn fetched_head(&self, branch: &str) -> Result<Option<String>> {
         check_branch_name(branch).map_err(GitError::from)?;
         Ok(self.git.resolve(&self.place, &fetched(branch)).await?)
     }
 
     /// Imports the finished commit from a worktree's repository, by path and with the closed
     /// environment, and keeps it on `refs/remand/taken/SHA`.
-    pub(crate) async fn take(
-        &self,
-        from: &Place,
-        branch: &str,
-        sha: &str,
-    ) -> Result<(), RemoteError> {
+    pub(crate) async fn take(&self, from: &Place, branch: &str, sha: &str) -> Result<()> {
         check_branch_name(branch).map_err(GitError::from)?;
         check_sha(sha)?;
         self.check()?;
@@ -84,7 +79,7 @@ impl Remote {
 
     /// Returns true if a commit is `head` or an ancestor of it. `head` must have been fetched or
     /// imported.
-    pub(crate) async fn contains(&self, head: &str, commit: &str) -> Result<bool, RemoteError> {
+    pub(crate) async fn contains(&self, head: &str, commit: &str) -> Result<bool> {
         check_sha(commit)?;
         self.have(head).await?;
         // The whole history of `head` is here: a missing commit is not part of it.
@@ -94,7 +89,7 @@ impl Remote {
         Ok(self.git.is_ancestor(&self.place, commit, head).await?)
     }
 
-    pub(super) async fn have(&self, sha: &str) -> Result<(), RemoteError> {
+    pub(super) async fn have(&self, sha: &str) -> Result<()> {
         check_sha(sha)?;
         match self.git.resolve(&self.place, sha).await? {
             Some(_) => Ok(()),
@@ -107,7 +102,7 @@ impl Remote {
 
     /// Deletes refs that conflict with a branch: a fetched `a` leaves no room for `a/b`, and the
     /// reverse. Since the remote cannot have both, it no longer has the other one.
-    async fn make_room(&self, branch: &str) -> Result<(), RemoteError> {
+    async fn make_room(&self, branch: &str) -> Result<()> {
         let mut names = self
             .git
             .refs_below(&self.place, &format!("{}/", fetched(branch)))
@@ -118,7 +113,7 @@ impl Remote {
         self.forget(&names).await
     }
 
-    async fn forget(&self, names: &[String]) -> Result<(), RemoteError> {
+    async fn forget(&self, names: &[String]) -> Result<()> {
         for name in names {
             if self.git.resolve(&self.place, name).await?.is_some() {
                 self.git.forget_ref(&self.place, name).await?;
@@ -134,7 +129,7 @@ fn fetched(branch: &str) -> String {
 
 /// Parses `ID TAB refs/heads/x`. Git treats the name as a pattern, which `x/refs/heads/x` matches
 /// too.
-fn read_refs(output: &str, name: &str) -> Result<Option<String>, RemoteError> {
+fn read_refs(output: &str, name: &str) -> Result<Option<String>> {
     let bad = || RemoteError::Output { args: "ls-remote" };
     for line in output.lines() {
         let (sha, found) = line.split_once('\t').ok_or_else(bad)?;

@@ -1,7 +1,7 @@
 //! Pushes one commit to one branch, only from the expected head, and never rewrites the branch.
 
 use super::command::Ended;
-use super::{Remote, RemoteError};
+use super::{Remote, RemoteError, Result};
 use crate::failpoint::crash_point;
 use crate::git::{GitError, check_branch_name, check_sha};
 
@@ -37,7 +37,7 @@ impl Remote {
     ///
     /// The result reflects what the remote has. An error means that the remote was still at `from`,
     /// or could not be reached.
-    pub(crate) async fn push(&self, push: &Push) -> Result<Pushed, RemoteError> {
+    pub(crate) async fn push(&self, push: &Push) -> Result<Pushed> {
         check_branch_name(&push.branch).map_err(GitError::from)?;
         check_sha(&push.from)?;
         self.have(&push.to).await?;
@@ -76,7 +76,7 @@ impl Remote {
         }
     }
 
-    async fn find(&self, push: &Push) -> Result<RemoteHead, RemoteError> {
+    async fn find(&self, push: &Push) -> Result<RemoteHead> {
         let Some(head) = self.head_of(&push.branch).await? else {
             return Ok(RemoteHead::Other(Pushed::Moved(None)));
         };
@@ -98,7 +98,7 @@ impl Remote {
         }))
     }
 
-    async fn send(&self, push: &Push) -> Result<Ended, RemoteError> {
+    async fn send(&self, push: &Push) -> Result<Ended> {
         let lease = format!(
             "--force-with-lease=refs/heads/{}:{}",
             push.branch, push.from

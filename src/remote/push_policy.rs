@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::content_scan::Judge;
-use super::{Remote, RemoteError};
+use super::{Remote, Result};
 use crate::git::NetFile;
 use crate::glob;
 use crate::project_settings::PushLimits;
@@ -132,7 +132,7 @@ impl Remote {
         to: &str,
         limits: &PushLimits,
         known: &[Secret],
-    ) -> Result<Vec<Objection>, RemoteError> {
+    ) -> Result<Vec<Objection>> {
         self.have(from).await?;
         self.have(to).await?;
         let files = self.git.net_files(&self.place, from, to).await?;

@@ -1,6 +1,6 @@
 //! Detects reverts of pushed fixes.
 
-use super::{Remote, RemoteError};
+use super::{Remote, Result};
 use crate::sanitize;
 
 /// Pushed fix: the branch before and after it.
@@ -32,7 +32,7 @@ impl Remote {
         from: &str,
         to: &str,
         ours: &[Ours],
-    ) -> Result<Option<Undone>, RemoteError> {
+    ) -> Result<Option<Undone>> {
         self.have(to).await?;
         // A recreated clone has only what is on the remote: nothing is known about other commits.
         if self.git.resolve(&self.place, from).await?.is_none() {

@@ -3,7 +3,7 @@
 //! The user's settings are respected, so an agent that can write them could have the credentials
 //! sent elsewhere.
 
-use super::{Remote, RemoteError, url};
+use super::{Remote, Result, url};
 
 /// Keys, or prefixes of keys, as printed by git.
 const DECIDE: &[&str] = &[
@@ -32,7 +32,7 @@ pub(crate) struct PushSettings {
 
 impl Remote {
     /// Reads the user's and the system's configuration, with all included files, as a push would.
-    pub(crate) async fn push_settings(&self) -> Result<PushSettings, RemoteError> {
+    pub(crate) async fn push_settings(&self) -> Result<PushSettings> {
         self.check()?;
         let args = ["config", "--list", "-z", "--show-scope", "--includes"];
         let ended = self.run("config", &args, &[], self.environment()).await?;

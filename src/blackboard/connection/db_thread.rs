@@ -144,7 +144,7 @@ impl Db {
     /// Returns a number that changes whenever any connection other than the reader's commits. Cheap
     /// enough to poll.
     pub(crate) async fn data_version(&self) -> Result<i64> {
-        self.look(|conn| conn.one("PRAGMA data_version", &[], |row| row.get(0)))
+        self.look(|conn| conn.value("PRAGMA data_version", &[]))
             .await
     }
 
@@ -306,7 +306,7 @@ fn is_there(conn: &Connection, identity: &Identity) -> Result<(), Lost> {
         return Ok(());
     };
     if identity.is_only_wal_removed() {
-        let saved = conn.one("PRAGMA wal_checkpoint", &[], |row| row.get::<i64>(0));
+        let saved = conn.value::<i64>("PRAGMA wal_checkpoint", &[]);
         if !matches!(saved, Ok(0)) {
             tracing::error!(?saved, "cannot save the contents of the removed WAL");
         }

@@ -133,7 +133,7 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
         Depth::Full => "PRAGMA integrity_check",
         Depth::Quick => "PRAGMA quick_check",
     };
-    let mut damage = conn.all(integrity, &[], |row| row.get::<String>(0))?;
+    let mut damage = conn.values::<String>(integrity, &[])?;
     damage.retain(|line| line != "ok");
     damage.extend(conn.all("PRAGMA foreign_key_check", &[], |row| {
         let (from, to): (String, String) = (row.get(0)?, row.get(2)?);
@@ -146,7 +146,7 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
         return Ok(found);
     }
     for (invariant, sql) in QUERIES {
-        let broken = conn.all(sql, &[], |row| row.get(0))?;
+        let broken = conn.values(sql, &[])?;
         found.extend(broken.into_iter().map(violation(invariant)));
     }
     replay(conn, &mut found)?;

@@ -172,9 +172,7 @@ fn application(conn: &Connection) -> Result<i64> {
 }
 
 fn is_empty(conn: &Connection) -> Result<bool> {
-    conn.one("SELECT count(*) = 0 FROM sqlite_schema", &[], |row| {
-        row.get(0)
-    })
+    conn.value("SELECT count(*) = 0 FROM sqlite_schema", &[])
 }
 
 #[cfg(test)]
@@ -227,17 +225,11 @@ mod tests {
             .unwrap();
         migrate(&path, &mut conn, now, &plan(3)).unwrap();
         let note: String = conn
-            .one("SELECT note FROM counters WHERE name = 'c'", &[], |row| {
-                row.get(0)
-            })
+            .value("SELECT note FROM counters WHERE name = 'c'", &[])
             .unwrap();
         assert_eq!(note, "was 7");
         let names: String = conn
-            .one(
-                "SELECT group_concat(version || name) FROM migrations",
-                &[],
-                |row| row.get(0),
-            )
+            .value("SELECT group_concat(version || name) FROM migrations", &[])
             .unwrap();
         assert_eq!(names, "1schema.sql,2notes,3fill");
         migrate(&path, &mut conn, now, &plan(3)).unwrap();
@@ -251,10 +243,9 @@ mod tests {
         assert!(migrate(&path, &mut conn, now, &plan(4)).is_err());
         assert_eq!(version(&conn).unwrap(), 3);
         let half: bool = conn
-            .one(
+            .value(
                 "SELECT count(*) > 0 FROM sqlite_schema WHERE name = :name",
                 params! { name: "half" },
-                |row| row.get(0),
             )
             .unwrap();
         assert!(!half, "nothing of the failed step stayed");

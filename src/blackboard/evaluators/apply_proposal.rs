@@ -310,10 +310,9 @@ fn context(conn: &Connection, item_id: &ItemId) -> Result<Vec<RejectionContext>>
 /// Returns the newest event that an evaluator has turned into rows.
 pub(crate) fn cursor(conn: &Connection, evaluator: &str) -> Result<i64> {
     Ok(conn
-        .optional(
+        .optional_value(
             "SELECT cursor FROM evaluators WHERE name = :name",
             params! { name: evaluator },
-            |row| row.get(0),
         )?
         .unwrap_or(0))
 }

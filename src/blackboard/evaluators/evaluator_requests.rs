@@ -45,10 +45,9 @@ pub(crate) fn apply_request(
     request: &EvaluatorRequest,
     now: Time,
 ) -> Result<bool> {
-    let before: Option<String> = conn.optional(
+    let before: Option<String> = conn.optional_value(
         "SELECT outcome FROM proposals WHERE evaluator = :evaluator AND key = :key",
         params! { evaluator, key: request.key },
-        |row| row.get(0),
     )?;
     if before.as_deref() == Some(DONE) {
         return Ok(false);
@@ -281,13 +280,12 @@ pub(crate) fn count_trouble(
     try_again: Time,
     now: Time,
 ) -> Result<()> {
-    let failures: i64 = conn.one(
+    let failures: i64 = conn.value(
         "INSERT INTO evaluator_troubles (name, failures, reason, since, try_again)
          VALUES (:name, 1, :reason, :now, :try_again)
          ON CONFLICT (name) DO UPDATE SET failures = failures + 1, reason = :reason, try_again = :try_again
          RETURNING failures",
         params! { name, reason, now, try_again },
-        |row| row.get(0),
     )?;
     if failures == 1 {
         let summary = format!("{name} failed and its output was not used: {reason}");

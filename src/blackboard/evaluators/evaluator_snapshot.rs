@@ -19,11 +19,10 @@ const BEGINS_BEFORE: i64 = 200;
 /// Returns the event after which an evaluator reads: its cursor or, for a new evaluator, a recent
 /// one.
 pub(crate) fn looks_after(conn: &Connection, evaluator: &str) -> Result<i64> {
-    conn.one(
+    conn.value(
         "SELECT coalesce((SELECT cursor FROM evaluators WHERE name = :name),
              max((SELECT coalesce(max(id), 0) FROM events) - :before, 0))",
         params! { name: evaluator, before: BEGINS_BEFORE },
-        |row| row.get(0),
     )
 }
 

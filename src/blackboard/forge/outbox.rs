@@ -136,14 +136,11 @@ pub(crate) fn waiting_posts(conn: &Connection, change_id: &ChangeId) -> Result<V
 /// Returns the next time at which a failed post is retried. Posts of a paused or held change wait
 /// for the end of that, not for their own time.
 pub(crate) fn next_post(conn: &Connection) -> Result<Option<Time>> {
-    let text: Option<String> = conn.one(
+    conn.moment(
         "SELECT min(intents.not_before) FROM intents INDEXED BY intents_open JOIN changes USING (change_id)
          WHERE intents.done_at IS NULL AND intents.kind <> 'push' AND intents.not_before IS NOT NULL
              AND changes.paused = 0 AND changes.held_until IS NULL",
-        &[],
-        |row| row.get(0),
-    )?;
-    Ok(text.and_then(|text| Time::parse(&text).ok()))
+    )
 }
 
 /// Claims a post from nobody, or from `from` (which is dead). Only one process posts it, and none
@@ -219,8 +216,7 @@ pub(crate) fn post_done(
         }
     };
     let event = NewEvent::about(&intent.change_id, body, posted.summary.clone());
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(())
+    crate::blackboard::append(conn, &event, now).map(drop)
 }
 
 /// Result of a post.
@@ -331,13 +327,12 @@ pub(crate) fn our_posts(conn: &Connection, change_id: &ChangeId) -> Result<OurPo
             Ok(())
         },
     )?;
-    ours.wraps = conn.all(
+    ours.wraps = conn.values(
         "SELECT review FROM feedback WHERE trust = 'ours' AND in_reply_to IS NOT NULL AND review IS NOT NULL
              AND change_id IN (
                  SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
                  WHERE one.change_id = :id)",
         params! { id: change_id },
-        |row| row.get(0),
     )?;
     Ok(ours)
 }

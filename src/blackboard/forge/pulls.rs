@@ -201,25 +201,21 @@ pub(crate) fn due_pulls(conn: &Connection, now: Time) -> Result<Vec<PullRow>> {
 
 /// Returns the next time at which a read of the forge is due.
 pub(crate) fn next_read(conn: &Connection) -> Result<Option<Time>> {
-    let text: Option<String> = conn.one(
+    conn.moment(
         "SELECT min(moment) FROM (
              SELECT min(next_read) AS moment FROM pulls WHERE next_read IS NOT NULL
              UNION ALL
              SELECT min(next_read) FROM discoveries)",
-        &[],
-        |row| row.get(0),
-    )?;
-    Ok(text.and_then(|text| Time::parse(&text).ok()))
+    )
 }
 
 /// Returns the changes whose pull request an evaluator has not judged yet. Only their ids: one
 /// unreadable row must not hide the others.
 pub(crate) fn unjudged_pulls(conn: &Connection) -> Result<Vec<ChangeId>> {
-    conn.all(
+    conn.values(
         "SELECT change_id FROM pulls INDEXED BY pulls_unjudged
          WHERE is_judged = 0 AND change_id IS NOT NULL ORDER BY change_id",
         &[],
-        |row| row.get(0),
     )
 }
 
@@ -282,11 +278,10 @@ pub(crate) fn pull_of_change(conn: &Connection, change_id: &ChangeId) -> Result<
 
 /// Returns the number of open changes of a project that were adopted by its rules.
 pub(crate) fn open_adoptions(conn: &Connection, project_id: &ProjectId) -> Result<i64> {
-    conn.one(
+    conn.value(
         "SELECT count(*) FROM changes INDEXED BY changes_one_live_per_pull
          WHERE project_id = :id AND pr_number IS NOT NULL AND state NOT IN ('merged', 'closed') AND adopted_by = 'discovery'",
         params! { id: project_id },
-        |row| row.get(0),
     )
 }
 

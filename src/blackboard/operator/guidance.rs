@@ -38,8 +38,7 @@ pub(crate) fn add_guidance(
         format!("guidance for the next fix: {}", guidance.body),
     )
     .by(&guidance.author);
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(())
+    crate::blackboard::append(conn, &event, now).map(drop)
 }
 
 /// Returns the guidance that no finished fix has been given, each with its id, oldest first.

@@ -421,6 +421,5 @@ pub(crate) fn instruct(
         format!("{actor} requested {action}{colon}{text}"),
     )
     .by(actor);
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(())
+    crate::blackboard::append(conn, &event, now).map(drop)
 }

@@ -84,7 +84,7 @@ pub(crate) fn claim_shadow_review(
     holding: &Holding,
     now: Time,
 ) -> Result<Option<Claimed>> {
-    let due: Option<String> = conn.optional(DUE, params! { now }, |row| row.get(0))?;
+    let due: Option<String> = conn.optional_value(DUE, params! { now })?;
     let Some(id) = due else { return Ok(None) };
     let item = conn.one(
         "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1, attempt = attempt + 1,
@@ -161,8 +161,7 @@ pub(crate) fn end_shadow_review(
         ..Default::default()
     };
     let event = about_item(&review.change_id, &item.item_id, shadowed, summary);
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(())
+    crate::blackboard::append(conn, &event, now).map(drop)
 }
 
 pub(crate) fn shadow_review_of(conn: &Connection, id: &ItemId) -> Result<Option<ShadowReview>> {

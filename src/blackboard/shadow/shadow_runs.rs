@@ -161,12 +161,11 @@ pub(crate) fn set_shadow(
 
 /// Marks exactly the changes that are in shadow mode now, and updates their queued items.
 fn mark(conn: &Connection) -> Result<Vec<Change>> {
-    let turned: Vec<ChangeId> = conn.all(
+    let turned: Vec<ChangeId> = conn.values(
         "UPDATE changes SET shadow = NOT shadow
          WHERE shadow <> coalesce(shadow_word, (SELECT p.shadow FROM projects p WHERE p.project_id = changes.project_id))
          RETURNING change_id",
         &[],
-        |row| row.get(0),
     )?;
     let mut changes = Vec::new();
     for id in turned {

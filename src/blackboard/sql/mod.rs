@@ -9,9 +9,10 @@ mod value;
 
 pub(crate) use error::{Class, Error, Result};
 pub(crate) use transaction::Begin;
-pub(crate) use value::{Json, Lossy, Params, Row, ToSql};
+pub(crate) use value::{FromSql, Json, Lossy, Params, Row, ToSql};
 
 use crate::blackboard::Result as BoardResult;
+use crate::clock::Time;
 
 /// Named parameters of a statement: `params! { now, id: run.run_id; item.{ epoch, title } }` are
 /// `:now`, `:id`, `:epoch` and `:title`.
@@ -112,6 +113,40 @@ impl Connection {
         let mut rows = statement.raw_query();
         let first = rows.next()?;
         Ok(first.map(|row| from_row(&Row::new(row))).transpose()?)
+    }
+
+    /// Returns the first column of the first row of a query, which must have one.
+    pub(crate) fn value<T: FromSql>(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> BoardResult<T> {
+        self.one(sql, params, |row| row.get(0))
+    }
+
+    /// Returns the first column of the first row of a query, if it has one.
+    pub(crate) fn optional_value<T: FromSql>(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> BoardResult<Option<T>> {
+        self.optional(sql, params, |row| row.get(0))
+    }
+
+    /// Returns the first column of all rows of a query.
+    pub(crate) fn values<T: FromSql>(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> BoardResult<Vec<T>> {
+        self.all(sql, params, |row| row.get(0))
+    }
+
+    /// Returns the single moment of a query without parameters; `None` if it is absent.
+    pub(crate) fn moment(&self, sql: &'static str) -> BoardResult<Option<Time>> {
+        let text: Option<String> = self.value(sql, &[])?;
+        // The CHECK constraints of the columns prevent anything else.
+        Ok(text.and_then(|text| Time::parse(&text).ok()))
     }
 
     /// Calls `take` with each row of a query in turn, until it fails.

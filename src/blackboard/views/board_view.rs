@@ -72,10 +72,9 @@ pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
         }
         None => None,
     };
-    let pending_rejections = conn.one(
+    let pending_rejections = conn.value(
         "SELECT count(*) FROM rejections WHERE change_id = :id AND state = 'pending'",
         params! { id: change.change_id },
-        |row| row.get(0),
     )?;
     Ok(BoardRow {
         column: change.state.column(),
@@ -117,11 +116,10 @@ pub(crate) fn counted(conn: &Connection) -> Result<Counted> {
         &[],
         |row| Ok((row.get(0)?, number(row)?)),
     )?);
-    counted.needs_you = conn.all(
+    counted.needs_you = conn.values(
         "SELECT change_id FROM changes INDEXED BY changes_live WHERE state NOT IN ('merged', 'closed') AND state = 'escalated'
          ORDER BY length(change_id), change_id",
         &[],
-        |row| row.get(0),
     )?;
     Ok(counted)
 }

@@ -2,7 +2,7 @@
 
 use crate::blackboard::reviews::{finding_row, review_row};
 use crate::blackboard::sql::{self, Connection, Row, params};
-use crate::blackboard::{BoardError, OpenFinding, PastReview, Result, from_row};
+use crate::blackboard::{BoardError, OpenFinding, PastReview, Result, events, from_row};
 use crate::change::ChangeId;
 use crate::event::Event;
 use crate::finding::{FindingId, ReviewId};
@@ -46,30 +46,26 @@ pub(crate) fn rejection_of_event(conn: &Connection, event_id: i64) -> Result<Opt
 
 /// Returns the newest run of a change.
 pub(crate) fn last_run_of_change(conn: &Connection, id: &ChangeId) -> Result<Option<RunId>> {
-    conn.optional(
+    conn.optional_value(
         "SELECT run_id FROM runs WHERE change_id = :id ORDER BY length(run_id) DESC, run_id DESC LIMIT 1",
         params! { id },
-        |row| row.get(0),
     )
 }
 
 /// Returns the newest events of all, oldest first.
 pub(crate) fn newest_events(conn: &Connection, limit: i64) -> Result<Vec<Event>> {
-    let mut events: Vec<Event> = conn.all(
+    events::newest(
+        conn,
         "SELECT * FROM events ORDER BY id DESC LIMIT :limit",
         params! { limit },
-        from_row::event,
-    )?;
-    events.reverse();
-    Ok(events)
+    )
 }
 
 /// Returns the number of items being run.
 pub(crate) fn claimed_items(conn: &Connection) -> Result<usize> {
-    let count: i64 = conn.one(
+    let count: i64 = conn.value(
         "SELECT count(*) FROM work_items WHERE status = 'claimed'",
         &[],
-        |row| row.get(0),
     )?;
     Ok(usize::try_from(count).unwrap_or(0))
 }

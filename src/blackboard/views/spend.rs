@@ -73,10 +73,9 @@ impl Spend {
 
 /// Returns the money spent by runs that ended at this time or later.
 pub(crate) fn spent_since(conn: &Connection, since: Time) -> Result<i64> {
-    conn.one(
+    conn.value(
         "SELECT coalesce(sum(cost_micros), 0) FROM runs WHERE ended_at >= :since AND cost_micros IS NOT NULL",
         params! { since },
-        |row| row.get(0),
     )
 }
 
@@ -89,12 +88,11 @@ pub(crate) fn spent_on_project_since(
     project: &ProjectId,
     since: Time,
 ) -> Result<i64> {
-    conn.one(
+    conn.value(
         "SELECT coalesce(sum(r.cost_micros), 0)
          FROM runs r INDEXED BY runs_by_end CROSS JOIN changes c ON c.change_id = r.change_id
          WHERE r.ended_at >= :since AND r.cost_micros IS NOT NULL AND c.project_id = :project",
         params! { since, project },
-        |row| row.get(0),
     )
 }
 

@@ -175,10 +175,9 @@ pub(crate) fn give_back(
 /// Counts a run that vanished. Returns the number of consecutive ones.
 pub(crate) fn lose_run(conn: &Connection, claim: &Claim) -> Result<i64> {
     fenced(conn, claim)?;
-    conn.one(
+    conn.value(
         "UPDATE work_items SET lost_runs = lost_runs + 1 WHERE item_id = :id RETURNING lost_runs",
         params! { id: claim.item_id },
-        |row| row.get(0),
     )
 }
 
@@ -211,12 +210,11 @@ pub(crate) fn take_from_dead(conn: &Connection, claim: &Claim, now: Time) -> Res
 
 /// True if a claim would find anything: two index lookups, no lock taken.
 pub(crate) fn anything_ready(conn: &Connection, now: Time) -> Result<bool> {
-    conn.one(
+    conn.value(
         "SELECT EXISTS (SELECT 1 FROM work_items WHERE source IN ('code_review', 'review_fix')
                  AND status = 'available' AND not_before IS NULL)
              OR EXISTS (SELECT 1 FROM work_items WHERE status = 'available' AND not_before <= :now)",
         params! { now },
-        |row| row.get(0),
     )
 }
 

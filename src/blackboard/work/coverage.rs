@@ -60,11 +60,10 @@ pub(crate) fn coverage_of_run(conn: &Connection, run_id: &RunId) -> Result<Vec<C
 /// Returns the parts given to finished fixes of rejections that went to a person because of the
 /// rest.
 pub(crate) fn told_of_unfinished(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Coverage>> {
-    let items: Vec<ItemId> = conn.all(
+    let items: Vec<ItemId> = conn.values(
         "SELECT DISTINCT item_id FROM rejections JOIN work_items USING (item_id)
          WHERE rejections.change_id = :id AND rejections.state = 'escalated' AND work_items.status = 'completed'",
         params! { id: change_id },
-        |row| row.get(0),
     )?;
     let mut pieces = Vec::new();
     for item in items {

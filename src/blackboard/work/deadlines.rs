@@ -154,23 +154,19 @@ fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
             event.on(TargetType::Change, change_id.unwrap_or_default())
         }
     };
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(())
+    crate::blackboard::append(conn, &event, now).map(drop)
 }
 
 /// Returns the latest time of a recorded action, by any clock: one in the future proves that the
 /// clock was set back.
 pub(crate) fn latest_stored(conn: &Connection) -> Result<Option<Time>> {
-    let text: Option<String> = conn.one(
+    conn.moment(
         "SELECT max(moment) FROM (
              SELECT max(updated_at) AS moment FROM changes WHERE state NOT IN ('merged', 'closed')
              UNION ALL SELECT max(read_at) FROM pulls
              UNION ALL SELECT max(last_run) FROM evaluators
              UNION ALL SELECT max(seen_at) FROM rate)",
-        &[],
-        |row| row.get(0),
-    )?;
-    Ok(text.and_then(|text| Time::parse(&text).ok()))
+    )
 }
 
 /// True if the time of a recorded action is in the future.

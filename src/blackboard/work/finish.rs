@@ -202,8 +202,7 @@ pub(crate) fn ask_again(
         },
         format!("verdict unclear, asking again: {}", unclear.reason),
     );
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(())
+    crate::blackboard::append(conn, &event, now).map(drop)
 }
 
 /// Finishes a fix: its rejections are answered, the next review is queued, one cycle is spent.
@@ -432,8 +431,7 @@ pub(crate) fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> 
     )
     .on(TargetType::WorkItem, &item.item_id)
     .of(item.change_id.as_ref());
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(())
+    crate::blackboard::append(conn, &event, now).map(drop)
 }
 
 /// Resets the count of consecutive holds after a success.

@@ -69,8 +69,7 @@ pub(crate) fn hold_change(
         },
         format!("held until {}: {reason}", hold.until),
     );
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(())
+    crate::blackboard::append(conn, &event, now).map(drop)
 }
 
 /// True if one of remand's own steps has held the change as often as it may without any change in
@@ -174,8 +173,7 @@ pub(crate) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time)
         },
         format!("resumed: {why}"),
     );
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(())
+    crate::blackboard::append(conn, &event, now).map(drop)
 }
 
 pub(crate) fn block(conn: &Connection, change_id: &ChangeId) -> Result<()> {
@@ -195,14 +193,10 @@ pub(crate) fn unblock(conn: &Connection, change_id: &ChangeId) -> Result<()> {
 /// Returns the next time at which an item becomes due by itself: the end of a hold, or its own
 /// time.
 pub(crate) fn next_moment(conn: &Connection) -> Result<Option<Time>> {
-    let text: Option<String> = conn.one(
+    conn.moment(
         "SELECT min(moment) FROM (
              SELECT min(held_until) AS moment FROM changes WHERE held_until IS NOT NULL
              UNION ALL
              SELECT min(not_before) FROM work_items WHERE status = 'available' AND not_before IS NOT NULL)",
-        &[],
-        |row| row.get(0),
-    )?;
-    // The CHECK constraints of the columns prevent anything else.
-    Ok(text.and_then(|text| Time::parse(&text).ok()))
+    )
 }

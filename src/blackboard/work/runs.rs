@@ -165,8 +165,7 @@ fn note_plan(
         ..body::Skipped::because(body::SkipCode::PlanUnused, why)
     };
     let event = NewEvent::about(&change.change_id, skipped, summary).on(TargetType::Run, run_id);
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(())
+    crate::blackboard::append(conn, &event, now).map(drop)
 }
 
 fn names_of(cuts: &[PromptCut]) -> String {
@@ -250,18 +249,16 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
         format!("{id} ended ({ended}){note}"),
     )
     .on(TargetType::Run, id);
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(())
+    crate::blackboard::append(conn, &event, now).map(drop)
 }
 
 /// Returns the reported cost of the other runs of an item in a session: an agent that continues a
 /// session reports the sum.
 pub(crate) fn counted_in_session(conn: &Connection, ended: &Run) -> Result<i64> {
-    conn.one(
+    conn.value(
         "SELECT coalesce(sum(cost_micros), 0) FROM runs
          WHERE item_id = :item AND session = :session AND run_id <> :run",
         params! { item: ended.item_id, session: ended.session, run: ended.run_id },
-        |row| row.get(0),
     )
 }
 
@@ -327,10 +324,9 @@ pub(crate) fn record_gates(
     one_of(moved, claim, id)?;
     hold::forget_repeats(conn, &run(conn, id)?.change_id)?;
     let red = i64::from(result == GateResult::Red);
-    conn.one(
+    conn.value(
         "UPDATE work_items SET gate_rounds = gate_rounds + :red WHERE item_id = :id RETURNING gate_rounds",
         params! { red, id: claim.item_id },
-        |row| row.get(0),
     )
 }
 
@@ -399,12 +395,11 @@ pub(crate) fn last_run(conn: &Connection, item_id: &ItemId) -> Result<Option<Run
 
 /// Returns the paths that the runs of an item had edited and that were discarded.
 pub(crate) fn undone_paths(conn: &Connection, item_id: &ItemId) -> Result<Vec<String>> {
-    conn.all(
+    conn.values(
         "SELECT json_each.value FROM runs JOIN events ON events.target_type = 'run' AND events.target_id = runs.run_id,
              json_each(events.metadata, '$.paths')
          WHERE runs.item_id = :item_id AND events.event_type = 'edits_undone' AND json_each.type = 'text'",
         params! { item_id },
-        |row| row.get(0),
     )
 }
 

@@ -7,14 +7,14 @@ use super::gate_run::{Red, output_end};
 use super::gate_summary::gate_summary;
 use crate::blackboard::{self as bb, GateRejection};
 use crate::clock;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::task::Task;
 use crate::finding::Verdict;
 use crate::git::{GateView, Place, Worktree};
 use crate::project_settings::{GateIn, RedBase};
 use crate::sanitize;
 use crate::text::short_sha;
-use crate::work::GateResult;
+use crate::work::{Claim, GateResult};
 
 /// Maximum number of bytes of a red gate's output in the reason of a hold.
 const OUTPUT: usize = 1_200;
@@ -27,7 +27,7 @@ impl Task {
         worktree: &Worktree,
         base: &str,
         head: &str,
-    ) -> Result<(), Interrupt> {
+    ) -> Result<()> {
         if !self.tries_gates() {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl Task {
         worktree: &Worktree,
         base: &str,
         head: &str,
-    ) -> Result<Option<GateRejection>, Interrupt> {
+    ) -> Result<Option<GateRejection>> {
         self.base_passes(worktree, base, head).await?;
         if !self.tries_gates() {
             return Ok(None);
@@ -89,9 +89,8 @@ impl Task {
     }
 
     /// Ends the review without a reviewer. In shadow mode this has no effect.
-    pub(crate) async fn finish_by_gate(&self, red: GateRejection) -> Result<(), Interrupt> {
+    pub(crate) async fn finish_by_gate(&self, red: GateRejection) -> Result<()> {
         self.check_cancelled()?;
-        let claim = self.claim.clone();
         if self.in_shadow {
             let review = bb::ShadowReview {
                 head: red.head,
@@ -102,17 +101,15 @@ impl Task {
                 trouble: None,
                 ..self.no_shadow_review(String::new())
             };
-            self.write("shadow_review", move |conn| {
-                bb::end_shadow_review(conn, &claim, &review, clock::now())
-            })
-            .await?;
-            return Ok(());
+            let end = move |conn: &bb::Conn, claim: &Claim| {
+                bb::end_shadow_review(conn, claim, &review, clock::now())
+            };
+            return self.record("shadow_review", end).await;
         }
-        self.write("reject_by_gate", move |conn| {
-            bb::reject_by_gate(conn, &claim, &red, clock::now())
+        self.record("reject_by_gate", move |conn, claim| {
+            bb::reject_by_gate(conn, claim, &red, clock::now())
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// True if gates run before an agent starts.
@@ -122,12 +119,7 @@ impl Task {
             && self.rules.gate_in != GateIn::Worktree
     }
 
-    async fn gates_on_head(
-        &self,
-        place: &Place,
-        head: &str,
-        tree: &str,
-    ) -> Result<Option<Red>, Interrupt> {
+    async fn gates_on_head(&self, place: &Place, head: &str, tree: &str) -> Result<Option<Red>> {
         let repository = self.own_repository();
         repository.ready().await?;
         repository.take(place, &self.change.branch, head).await?;

@@ -14,7 +14,7 @@ use super::project_commands::ProjectCommands;
 use super::setup::{SetUp, SetUpFailure, SetUpPlace};
 use crate::change::ChangeId;
 use crate::dispatch::commit::Span;
-use crate::dispatch::interrupt::{Interrupt, file_trouble};
+use crate::dispatch::interrupt::{Interrupt, Result, file_trouble};
 use crate::dispatch::run::launch::{CommandSite, make_folder, write};
 use crate::dispatch::run::recover::{SETTLE, git_mark};
 use crate::dispatch::run::worktree_lock::WorktreeLock;
@@ -82,7 +82,7 @@ impl Slot {
         self.root.join("job")
     }
 
-    fn is_used_by(&self, job: &Path) -> Result<(), Interrupt> {
+    fn is_used_by(&self, job: &Path) -> Result<()> {
         write(&self.job_file(), job.as_os_str().as_encoded_bytes())
     }
 }
@@ -93,7 +93,7 @@ impl Task {
         &self,
         span: Span<'_>,
         head: &str,
-    ) -> Result<Option<Red>, Interrupt> {
+    ) -> Result<Option<Red>> {
         let place = self.place()?;
         self.settle_gates(span.run).await?;
         self.untouched(&place, span, head).await?;
@@ -121,7 +121,7 @@ impl Task {
         place: &Place,
         repository: &Remote,
         head: &'a str,
-    ) -> Result<GateView<'a>, Interrupt> {
+    ) -> Result<GateView<'a>> {
         let base = &self.change.base;
         let mut refs = Vec::new();
         if self.change.has_pr() {
@@ -149,7 +149,7 @@ impl ProjectCommands<'_> {
         &self,
         repository: &Path,
         tested: &Tested<'_>,
-    ) -> Result<Option<Red>, Interrupt> {
+    ) -> Result<Option<Red>> {
         let slot = self.take_slot(repository).await?;
         if let Some(failure) = self.fill(&slot, tested).await? {
             let red = self.fault_of_fix(&slot, tested, failure).await?;
@@ -207,7 +207,7 @@ impl ProjectCommands<'_> {
     }
 
     /// The first free checkout of the project, with no process left in it.
-    async fn take_slot(&self, repository: &Path) -> Result<Slot, Interrupt> {
+    async fn take_slot(&self, repository: &Path) -> Result<Slot> {
         let settings = self.settings;
         let all = settings.gates_dir.join(self.project.project_id.as_str());
         for number in 0_u32.. {
@@ -246,7 +246,7 @@ impl ProjectCommands<'_> {
         slot: &Slot,
         tested: &Tested<'_>,
         failure: SetUpFailure,
-    ) -> Result<Red, Interrupt> {
+    ) -> Result<Red> {
         let Some(Span { first, .. }) = tested.fix else {
             return Err(failure.hold());
         };
@@ -294,11 +294,7 @@ impl ProjectCommands<'_> {
     }
 
     /// The files of the commit, the result of the set-up, and the repository that a gate sees.
-    async fn fill(
-        &self,
-        slot: &Slot,
-        tested: &Tested<'_>,
-    ) -> Result<Option<SetUpFailure>, Interrupt> {
+    async fn fill(&self, slot: &Slot, tested: &Tested<'_>) -> Result<Option<SetUpFailure>> {
         let view = tested.view;
         let Slot { checkout, git, .. } = slot;
         let file = slot.product_file();
@@ -342,7 +338,7 @@ impl ProjectCommands<'_> {
         Ok(None)
     }
 
-    async fn set_up_checkout(&self, slot: &Slot) -> Result<Option<SetUpFailure>, Interrupt> {
+    async fn set_up_checkout(&self, slot: &Slot) -> Result<Option<SetUpFailure>> {
         let name = self.slot_name(slot);
         let dir = self.job_folder(&name).await?;
         slot.is_used_by(&dir)?;
@@ -370,7 +366,7 @@ impl ProjectCommands<'_> {
     }
 
     /// Key of a set-up: the command and the committed files that it depends on.
-    async fn set_up_inputs(&self, slot: &Slot) -> Result<String, Interrupt> {
+    async fn set_up_inputs(&self, slot: &Slot) -> Result<String> {
         let files = slot
             .git
             .checked_out_files(&slot.checkout, &self.rules.setup_again_on)

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::project_commands::ProjectCommands;
-use crate::dispatch::interrupt::{Interrupt, file_trouble};
+use crate::dispatch::interrupt::{Result, file_trouble};
 use crate::dispatch::run::launch::{make_folder, write};
 use crate::dispatch::run::worktree_lock::WorktreeLock;
 use crate::files;
@@ -26,11 +26,7 @@ impl ProjectCommands<'_> {
     }
 
     /// Gates of several changes may end concurrently: they write the file one after the other.
-    pub(crate) async fn remember_result(
-        &self,
-        tree: &str,
-        result: GateResult,
-    ) -> Result<(), Interrupt> {
+    pub(crate) async fn remember_result(&self, tree: &str, result: GateResult) -> Result<()> {
         let file = self.results_file();
         let _lock = WorktreeLock::take(&self.settings.locks_dir, &file.display().to_string())
             .await

@@ -10,7 +10,7 @@ use crate::blackboard as bb;
 use crate::change::HoldKind;
 use crate::clock;
 use crate::dispatch::commit::Span;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::run::recover::SETTLE;
 use crate::dispatch::task::Task;
@@ -46,22 +46,18 @@ pub(crate) struct Red {
 
 impl Task {
     /// Runs the gates on the commit of a run, and records the result.
-    pub(crate) async fn gates(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
+    pub(crate) async fn gates(&self, span: Span<'_>, head: &str) -> Result<()> {
         let red = match self.rules.gate_in {
             GateIn::Checkout => self.gates_in_checkout(span, head).await?,
             GateIn::Worktree => self.gates_in_worktree(span, head).await?,
         };
-        let (claim, id, change_id) = (
-            self.claim.clone(),
-            span.run.run_id.clone(),
-            span.run.change_id.clone(),
-        );
-        self.write("gates", move |conn| {
+        let (id, change_id) = (span.run.run_id.clone(), span.run.change_id.clone());
+        self.record("gates", move |conn, claim| {
             let Some(red) = red else {
-                return bb::record_gates(conn, &claim, &id, GateResult::Green, "").map(drop);
+                return bb::record_gates(conn, claim, &id, GateResult::Green, "").map(drop);
             };
             let output = format!("$ {}\n{}", red.command, red.output);
-            let round = bb::record_gates(conn, &claim, &id, GateResult::Red, &output)?;
+            let round = bb::record_gates(conn, claim, &id, GateResult::Red, &output)?;
             let summary = format!(
                 "gate failed: {}: {}",
                 red.command,
@@ -77,17 +73,12 @@ impl Task {
             let event = NewEvent::about(&change_id, failed, summary).on(TargetType::Run, &id);
             bb::append(conn, &event, clock::now()).map(drop)
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// Runs the gates where the agent worked: files that git does not see there, or is told to ignore, can influence
     /// them.
-    async fn gates_in_worktree(
-        &self,
-        span: Span<'_>,
-        head: &str,
-    ) -> Result<Option<Red>, Interrupt> {
+    async fn gates_in_worktree(&self, span: Span<'_>, head: &str) -> Result<Option<Red>> {
         let place = self.place()?;
         let run = span.run;
         let to = self.restore_point(head, run);
@@ -121,12 +112,7 @@ impl Task {
     }
 
     /// Checks that the worktree is at the commit of the fix; otherwise somebody is working there, and a person decides.
-    pub(crate) async fn untouched(
-        &self,
-        place: &Place,
-        span: Span<'_>,
-        head: &str,
-    ) -> Result<(), Interrupt> {
+    pub(crate) async fn untouched(&self, place: &Place, span: Span<'_>, head: &str) -> Result<()> {
         let to = self.restore_point(head, span.run);
         self.end_cut_setup(place).await?;
         self.as_committed(place, to, Cut::Never).await
@@ -134,12 +120,7 @@ impl Task {
 
     /// Checks that the worktree is at the commit of the fix. Files that interrupted gates left are removed and kept
     /// aside; other changes are not touched.
-    async fn as_committed(
-        &self,
-        place: &Place,
-        to: RestorePoint<'_>,
-        cut: Cut,
-    ) -> Result<(), Interrupt> {
+    async fn as_committed(&self, place: &Place, to: RestorePoint<'_>, cut: Cut) -> Result<()> {
         let (now, left) = self.git.unblock_and_look(place, to).await?;
         let status = self.git.shown(left);
         let is_there = now.head.as_deref() == Some(to.head_before) && now.operation.is_none();
@@ -185,11 +166,7 @@ impl Task {
     /// After green gates, HEAD must be the commit and no committed file may be changed; otherwise the tested state is
     /// not the one that would be pushed. New files, such as caches, are allowed: in a managed worktree they are
     /// removed, in a user's own worktree they stay and are ignored from then on.
-    async fn left_behind(
-        &self,
-        place: &Place,
-        to: RestorePoint<'_>,
-    ) -> Result<Option<Red>, Interrupt> {
+    async fn left_behind(&self, place: &Place, to: RestorePoint<'_>) -> Result<Option<Red>> {
         let (now, status) = self.git.look_and_status(place).await?;
         let is_on_branch = self.head_at().fits(now.branch.as_deref());
         let is_at_head =
@@ -241,7 +218,7 @@ impl Task {
     }
 
     /// Ends gates that a crash interrupted: none of their processes may be alive when the worktree is touched.
-    pub(crate) async fn settle_gates(&self, run: &Run) -> Result<Cut, Interrupt> {
+    pub(crate) async fn settle_gates(&self, run: &Run) -> Result<Cut> {
         let dir = Path::new(&run.dir);
         let Ok(names) = files::names(dir) else {
             return Ok(Cut::Never);
@@ -277,7 +254,7 @@ impl ProjectCommands<'_> {
         site: CommandSite<'_>,
         dir: &Path,
         command: &[String],
-    ) -> Result<Option<Red>, Interrupt> {
+    ) -> Result<Option<Red>> {
         let name = |path: &Path| {
             path.file_name()
                 .map(|name| name.to_string_lossy().into_owned())
@@ -330,7 +307,7 @@ impl ProjectCommands<'_> {
 }
 
 /// Creates a new directory for each attempt of a run's gate.
-pub(crate) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf, Interrupt> {
+pub(crate) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf> {
     for attempt in 0_u32.. {
         let dir = Path::new(&run.dir).join(format!("gate{number}.{attempt}"));
         if !dir.exists() {

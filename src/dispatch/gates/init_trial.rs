@@ -9,7 +9,7 @@ use super::gate_checkout::{MadeFrom, Tested};
 use super::gate_summary::gate_summary;
 use super::project_commands::ProjectCommands;
 use crate::blackboard::Project;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::Result;
 use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::settings::Settings;
 use crate::dispatch::task::Signs;
@@ -41,7 +41,7 @@ pub(crate) async fn try_out(settings: &Settings, project: &Project, git: &Git) -
     }
 }
 
-async fn run(settings: &Settings, project: &Project, git: &Git) -> Result<Trial, Interrupt> {
+async fn run(settings: &Settings, project: &Project, git: &Git) -> Result<Trial> {
     let place = git.project_at(Path::new(&project.path)).await?.repository();
     let Some(commit) = git.base_head(&place, &project.default_branch).await? else {
         return Ok(Trial::NotRun {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::blackboard::Project;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::run::launch::{CommandSite, confine, make_folder, write};
 use crate::dispatch::run::recover::SETTLE;
 use crate::dispatch::settings::Settings;
@@ -89,10 +89,7 @@ impl Task {
 
 impl ProjectCommands<'_> {
     /// Runs a command to its end; none of its processes is alive then.
-    pub(crate) async fn run(
-        &self,
-        command: ProjectCommand<'_>,
-    ) -> Result<FinishedCommand, Interrupt> {
+    pub(crate) async fn run(&self, command: ProjectCommand<'_>) -> Result<FinishedCommand> {
         let (phase, dir) = (command.phase, command.dir.to_owned());
         let job = self.job(command).await?;
         crash_point!("{phase}.before");
@@ -116,7 +113,7 @@ impl ProjectCommands<'_> {
     }
 
     /// Returns the command as a confined job.
-    async fn job(&self, command: ProjectCommand<'_>) -> Result<Job, Interrupt> {
+    async fn job(&self, command: ProjectCommand<'_>) -> Result<Job> {
         write(&command.stdin, b"")?;
         let mut env = self.settings.env.clone();
         env.insert("REMAND_PHASE".into(), command.phase.into());
@@ -138,7 +135,7 @@ impl ProjectCommands<'_> {
     }
 
     /// Returns a new directory for each job of this name, not created yet; interrupted earlier jobs are ended first.
-    pub(crate) async fn job_folder(&self, name: &str) -> Result<PathBuf, Interrupt> {
+    pub(crate) async fn job_folder(&self, name: &str) -> Result<PathBuf> {
         let all = self.settings.runs_dir.join(name);
         for number in 0_u32.. {
             let dir = all.join(number.to_string());
@@ -152,14 +149,14 @@ impl ProjectCommands<'_> {
     }
 
     /// Returns a new directory for each job of this name, created.
-    pub(crate) async fn made_job_folder(&self, name: &str) -> Result<PathBuf, Interrupt> {
+    pub(crate) async fn made_job_folder(&self, name: &str) -> Result<PathBuf> {
         let dir = self.job_folder(name).await?;
         make_folder(&dir)?;
         Ok(dir)
     }
 
     /// Checks that the next command may start.
-    pub(crate) async fn check_cancelled(&self) -> Result<(), Interrupt> {
+    pub(crate) async fn check_cancelled(&self) -> Result<()> {
         match self.task {
             Some(task) => {
                 task.check_cancelled()?;

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use super::gate_run::output_end;
 use super::gate_summary::gate_summary;
 use super::project_commands::{CommandEnd, FinishedCommand, ProjectCommand, ProjectCommands};
-use crate::blackboard as bb;
-use crate::clock;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::task::Task;
 use crate::event::{NewEvent, body};
@@ -47,10 +45,7 @@ impl SetUpFailure {
 
 impl ProjectCommands<'_> {
     /// Runs the project's set-up command to its end, and appends an event with the result.
-    pub(crate) async fn run_set_up(
-        &self,
-        set_up: SetUp<'_>,
-    ) -> Result<Option<SetUpFailure>, Interrupt> {
+    pub(crate) async fn run_set_up(&self, set_up: SetUp<'_>) -> Result<Option<SetUpFailure>> {
         let SetUp {
             place,
             site,
@@ -119,7 +114,7 @@ impl Task {
         place: SetUpPlace,
         path: &Path,
         done: &FinishedCommand,
-    ) -> Result<(), Interrupt> {
+    ) -> Result<()> {
         let result = match done.end {
             CommandEnd::Passed => SetUpResult::Done,
             CommandEnd::TimedOut => SetUpResult::TimedOut,
@@ -143,11 +138,7 @@ impl Task {
             elapsed_ms,
         };
         let event = NewEvent::about(&self.change.change_id, ran, summary);
-        self.write("setup_run", move |conn| {
-            bb::append(conn, &event, clock::now()).map(drop)
-        })
-        .await?;
-        Ok(())
+        self.append("setup_run", event).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::prompt_parts::was_told;
 use crate::blackboard::{self as bb, OpenFinding};
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::Result;
 use crate::dispatch::task::Task;
 use crate::git::{GitError, Place};
 use crate::review_text::{Earlier, PathState, PromptPresence};
@@ -30,10 +30,7 @@ impl EarlierFinding {
 }
 
 impl Task {
-    pub(crate) async fn earlier_findings(
-        &self,
-        run: &Run,
-    ) -> Result<Vec<EarlierFinding>, Interrupt> {
+    pub(crate) async fn earlier_findings(&self, run: &Run) -> Result<Vec<EarlierFinding>> {
         let (id, run_id) = (self.change.change_id.clone(), run.run_id.clone());
         let (open, raised, coverage) = self
             .read(move |conn| {
@@ -89,12 +86,7 @@ impl Task {
 
     /// The paths that differ between two commits; none if the first one no longer exists, as after a rewrite of the
     /// branch.
-    async fn changed_paths(
-        &self,
-        place: &Place,
-        from: &str,
-        to: &str,
-    ) -> Result<BTreeSet<String>, Interrupt> {
+    async fn changed_paths(&self, place: &Place, from: &str, to: &str) -> Result<BTreeSet<String>> {
         let files = match self.git.changed_files(place, from, to).await {
             Err(GitError::Failed { .. }) if self.git.resolve(place, from).await?.is_none() => {
                 return Ok(BTreeSet::new());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::spec_files::{Plan, plan};
 use crate::agent::{self, Agent};
 use crate::blackboard as bb;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::Result;
 use crate::dispatch::task::Task;
 use crate::event::{Event, body};
 use crate::finding::{Finding, FindingId, Outcome};
@@ -28,7 +28,7 @@ impl Task {
         head: &str,
         diff: &Diff,
         again: Option<UnclearAnswer>,
-    ) -> Result<AgentPrompt, Interrupt> {
+    ) -> Result<AgentPrompt> {
         let open = self
             .read_of(&self.change.change_id, bb::open_findings)
             .await?;
@@ -90,7 +90,7 @@ impl Task {
     }
 
     /// The description of the pull request and the issue that it closes, if agents may read them.
-    async fn purpose(&self) -> Result<(Option<String>, Option<Issue>), Interrupt> {
+    async fn purpose(&self) -> Result<(Option<String>, Option<Issue>)> {
         let Some(pull) = self
             .read_of(&self.change.change_id, bb::pull_of_change)
             .await?
@@ -120,7 +120,7 @@ impl Task {
 
     /// Returns the reviewer's last answer, its missing parts, and its session if that can be resumed. A session is
     /// resumed only right after that answer, so that one that cannot be resumed is tried once.
-    pub(crate) async fn unclear(&self, agent: &Agent) -> Result<UnclearAnswer, Interrupt> {
+    pub(crate) async fn unclear(&self, agent: &Agent) -> Result<UnclearAnswer> {
         let id = self.item.item_id.clone();
         let (runs, events) = self
             .read(move |conn| {
@@ -154,7 +154,7 @@ impl Task {
         base: &str,
         head: &str,
         purpose: Purpose,
-    ) -> Result<AgentPrompt, Interrupt> {
+    ) -> Result<AgentPrompt> {
         let (id, item_id) = (self.change.change_id.clone(), self.item.item_id.clone());
         let (mut rejections, guidance, findings, items) = self
             .read(move |conn| {

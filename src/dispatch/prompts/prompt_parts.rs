@@ -2,7 +2,7 @@
 //! rest that is left to a person. It reads the blackboard and starts nothing.
 
 use crate::blackboard::{self as bb, Coverage, Rest};
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::{budget_left, named};
 use crate::proposal::{Bound, Decision, Escalation, decision};
@@ -27,14 +27,14 @@ pub(crate) enum Remaining {
 
 impl Task {
     /// Returns the extent of each piece of feedback that counted runs of this item were given.
-    pub(crate) async fn coverage(&self) -> Result<Vec<Coverage>, Interrupt> {
+    pub(crate) async fn coverage(&self) -> Result<Vec<Coverage>> {
         Ok(self
             .read_of(&self.item.item_id, bb::coverage_of_item)
             .await?)
     }
 
     /// Decides if another run is needed before the gates, and can be afforded.
-    pub(crate) async fn remaining(&self, runs: &[Run]) -> Result<Remaining, Interrupt> {
+    pub(crate) async fn remaining(&self, runs: &[Run]) -> Result<Remaining> {
         if runs.len() >= MAX_RUNS || self.coverage().await?.iter().all(Coverage::is_complete) {
             return Ok(Remaining::Nothing);
         }
@@ -57,7 +57,7 @@ impl Task {
     }
 
     /// Returns the feedback that no run was given, with the reason and the decision to make.
-    pub(crate) async fn rest(&self, runs: &[Run]) -> Result<Option<Rest>, Interrupt> {
+    pub(crate) async fn rest(&self, runs: &[Run]) -> Result<Option<Rest>> {
         let (id, item) = (self.change.change_id.clone(), self.item.item_id.clone());
         let (rejections, feedback) = self
             .read(move |conn| Ok((bb::rejections_in(conn, &item)?, bb::said_of(conn, &id)?)))

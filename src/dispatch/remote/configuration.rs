@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::blackboard as bb;
 use crate::change::HoldKind;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::task::Task;
 use crate::process::ProcessId;
 use crate::work::Run;
@@ -21,7 +21,7 @@ pub(crate) struct Configuration {
 impl Task {
     /// Checks before gates and pushes. If the settings were replaced since the claim, the item is returned and claimed
     /// again with the new ones; if files changed and are not in force, the change is held.
-    pub(crate) async fn configuration_in_force(&self) -> Result<(), Interrupt> {
+    pub(crate) async fn configuration_in_force(&self) -> Result<()> {
         let settings = Arc::clone(&self.dispatch.settings);
         if !Arc::ptr_eq(&settings, &self.dispatch.latest.borrow()) {
             return Err(Interrupt::Reloaded);
@@ -66,23 +66,22 @@ impl Task {
     }
 
     /// Records the gates that are about to run.
-    pub(crate) async fn begin_gates(&self, run: &Run) -> Result<(), Interrupt> {
-        let (claim, id, rules) = (self.claim.clone(), run.run_id.clone(), self.gate_rules());
-        Ok(self
-            .write("begin_gates", move |conn| {
-                bb::begin_gates(conn, &claim, &id, &rules)
-            })
-            .await?)
+    pub(crate) async fn begin_gates(&self, run: &Run) -> Result<()> {
+        let (id, rules) = (run.run_id.clone(), self.gate_rules());
+        self.record("begin_gates", move |conn, claim| {
+            bb::begin_gates(conn, claim, &id, &rules)
+        })
+        .await
     }
 
     /// True if the gates that passed are still the configured ones. If not, their result is dropped and they run again.
-    pub(crate) async fn gates_hold(&self, run: &Run) -> Result<bool, Interrupt> {
+    pub(crate) async fn gates_hold(&self, run: &Run) -> Result<bool> {
         if run.gate_rules.as_ref() == Some(&self.gate_rules()) {
             return Ok(true);
         }
-        let (claim, id) = (self.claim.clone(), run.run_id.clone());
-        self.write("forget_gates", move |conn| {
-            bb::forget_gates(conn, &claim, &id)
+        let id = run.run_id.clone();
+        self.record("forget_gates", move |conn, claim| {
+            bb::forget_gates(conn, claim, &id)
         })
         .await?;
         Ok(false)

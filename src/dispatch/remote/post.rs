@@ -16,7 +16,9 @@ use crate::dispatch::interrupt::chain;
 use crate::dispatch::run::reclaim::is_dead;
 use crate::failpoint::crash_point;
 use crate::finding::{Finding, Verdict};
-use crate::github::{Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent};
+use crate::github::{
+    CommentList, Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent,
+};
 use crate::intent::{IntentResult, Payload, PostedReview};
 use crate::process;
 use crate::pull_request::{Comment, CommentKind, PostReviews, ReviewState, marker_line, marker_of};
@@ -103,15 +105,8 @@ impl Dispatch {
         if let Some(why) = self.kill_leftover_gh(&intent).await {
             return self.put_off(intent, why).await;
         }
-        let id = intent.change_id.clone();
-        let (change, project) = self
-            .db
-            .read(move |conn| {
-                let change = bb::change(conn, &id)?;
-                let project = bb::project(conn, &change.project_id)?;
-                Ok((change, project))
-            })
-            .await?;
+        let read = self.db.read_of(&intent.change_id, bb::change_and_project);
+        let (change, project) = read.await?;
         let (Some(repo), Some(number)) = (project.repo, change.pr_number) else {
             return self
                 .give_up(intent, "the project has no repository on the forge")
@@ -473,9 +468,14 @@ impl PostTarget<'_> {
     async fn find(&self, marker: &str, kind: IntentKind) -> Result<Option<Comment>, GithubError> {
         let none = Marks::default();
         let (github, repo, number) = (self.github, self.repo.as_str(), self.number);
-        let mut all = github.reviews(repo, number, &none).await?.items;
-        all.extend(github.issue_comments(repo, number, &none).await?.items);
-        all.extend(github.review_comments(repo, number, &none).await?.items);
+        let mut all = Vec::new();
+        for list in [
+            CommentList::Reviews,
+            CommentList::IssueComments,
+            CommentList::ReviewComments,
+        ] {
+            all.extend(github.comments(list, repo, number, &none).await?.items);
+        }
         // The comments of a review are as old as their lines: they may be older than the review itself.
         let is_inline = |comment: &Comment| comment.kind == CommentKind::ReviewComment;
         let marked = all

@@ -6,7 +6,7 @@ use crate::change::ChangeId;
 use crate::clock;
 use crate::dispatch::Dispatch;
 use crate::dispatch::commit::Span;
-use crate::dispatch::interrupt::{Interrupt, Reverted};
+use crate::dispatch::interrupt::{Interrupt, Result, Reverted};
 use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::run::worktree_lock::WorktreeLock;
 use crate::dispatch::task::Task;
@@ -32,7 +32,7 @@ impl Dispatch {
     }
 
     /// Checks the settings as for an active change, but asks nobody: the next run of the change asks.
-    async fn has_trusted_settings(&self, id: &ChangeId, remote: &Remote) -> Result<(), Interrupt> {
+    async fn has_trusted_settings(&self, id: &ChangeId, remote: &Remote) -> Result<()> {
         let settings = remote.push_settings().await?;
         let known = self
             .db
@@ -47,16 +47,9 @@ impl Dispatch {
         }
     }
 
-    async fn settle_push(&self, push: &Intent) -> Result<(), Interrupt> {
-        let id = push.change_id.clone();
-        let (change, project) = self
-            .db
-            .read(move |conn| {
-                let change = bb::change(conn, &id)?;
-                let project = bb::project(conn, &change.project_id)?;
-                Ok((change, project))
-            })
-            .await?;
+    async fn settle_push(&self, push: &Intent) -> Result<()> {
+        let read = self.db.read_of(&push.change_id, bb::change_and_project);
+        let (change, project) = read.await?;
         // The holder may be in the middle of that push.
         let Ok(Some(_lock)) = WorktreeLock::try_take(&self.settings.locks_dir, &change.worktree)
         else {
@@ -103,7 +96,7 @@ impl Dispatch {
 
 impl Task {
     /// True if the commit is known to be on the remote.
-    pub(crate) async fn is_pushed(&self, head: &str) -> Result<bool, Interrupt> {
+    pub(crate) async fn is_pushed(&self, head: &str) -> Result<bool> {
         let key = self.push_key(head);
         let intent = self.read(move |conn| bb::intent(conn, &key)).await?;
         Ok(intent.is_some_and(|intent| intent.result == Some(IntentResult::Done)))
@@ -111,7 +104,7 @@ impl Task {
 
     /// Pushes one commit. If the remote had moved, only that is recorded, and the next step of the fix continues from
     /// there.
-    pub(crate) async fn push(&self, span: Span<'_>, head: &str) -> Result<(), Interrupt> {
+    pub(crate) async fn push(&self, span: Span<'_>, head: &str) -> Result<()> {
         self.check_cancelled()?;
         let change = self.change_now().await?;
         if change.paused || change.held_until.is_some() {
@@ -190,7 +183,7 @@ impl Task {
         }
     }
 
-    async fn intend(&self, push: &Push) -> Result<(), Interrupt> {
+    async fn intend(&self, push: &Push) -> Result<()> {
         let intent = NewIntent {
             key: self.push_key(&push.to),
             change_id: self.change.change_id.clone(),
@@ -218,7 +211,7 @@ impl Task {
         head: &str,
         remote: &Remote,
         theirs: &str,
-    ) -> Result<(), Interrupt> {
+    ) -> Result<()> {
         let now = self.remote_head(remote).await?;
         let key = self.push_key(head);
         let theirs = if now == theirs {
@@ -256,18 +249,13 @@ impl Task {
         crash_point!("git.rebase.after");
         match rebased {
             Rebased::Clean(new) => {
-                let (claim, run_id, id) = (
-                    self.claim.clone(),
-                    span.run.run_id.clone(),
-                    self.change.change_id.clone(),
-                );
-                self.write("rebased", move |conn| {
-                    bb::record_rebase(conn, &claim, &run_id, &theirs, &new)?;
+                let (run_id, id) = (span.run.run_id.clone(), self.change.change_id.clone());
+                self.record("rebased", move |conn, claim| {
+                    bb::record_rebase(conn, claim, &run_id, &theirs, &new)?;
                     bb::end_intent(conn, &key, IntentResult::Moved, None, clock::now())?;
                     bb::move_head(conn, &id, &theirs, clock::now()).map(drop)
                 })
-                .await?;
-                Ok(())
+                .await
             }
             Rebased::Conflict(paths) => {
                 self.give_up_push(key, &theirs).await?;
@@ -281,29 +269,19 @@ impl Task {
         }
     }
 
-    async fn refuse_reverted(
-        &self,
-        span: Span<'_>,
-        key: String,
-        taken: Reverted,
-    ) -> Result<(), Interrupt> {
-        let (claim, run_id, id) = (
-            self.claim.clone(),
-            span.run.run_id.clone(),
-            self.change.change_id.clone(),
-        );
-        self.write("taken_back", move |conn| {
+    async fn refuse_reverted(&self, span: Span<'_>, key: String, taken: Reverted) -> Result<()> {
+        let (run_id, id) = (span.run.run_id.clone(), self.change.change_id.clone());
+        self.record("taken_back", move |conn, claim| {
             bb::end_intent(conn, &key, IntentResult::Moved, None, clock::now())?;
-            bb::refuse_run(conn, &claim, &run_id, &taken.reason)?;
+            bb::refuse_run(conn, claim, &run_id, &taken.reason)?;
             taken.write(conn, &id)
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// Records the remote's head too: if it were found later, it would look like a person's answer to the escalation
     /// that follows.
-    async fn give_up_push(&self, key: String, theirs: &str) -> Result<(), Interrupt> {
+    async fn give_up_push(&self, key: String, theirs: &str) -> Result<()> {
         let (id, theirs) = (self.change.change_id.clone(), theirs.to_owned());
         self.write("push_moved", move |conn| {
             bb::end_intent(conn, &key, IntentResult::Moved, None, clock::now())?;

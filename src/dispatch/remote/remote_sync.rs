@@ -4,7 +4,7 @@
 use crate::blackboard::{self as bb, Project, SettingsVerdict};
 use crate::change::{AdoptedBy, HoldKind, ProjectId};
 use crate::clock;
-use crate::dispatch::interrupt::{Interrupt, Reverted, chain};
+use crate::dispatch::interrupt::{Interrupt, Result, Reverted, chain};
 use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::named;
@@ -58,7 +58,7 @@ impl Task {
 
     /// Checks that the pull request is open, else ends the change; that the rules that adopted it still accept it, else
     /// pauses the change; and that its branch is not GitHub's default branch by now.
-    pub(crate) async fn look_at_pull(&self) -> Result<(), Interrupt> {
+    pub(crate) async fn look_at_pull(&self) -> Result<()> {
         let Some((repo, number)) = self.pull_name() else {
             return Ok(());
         };
@@ -106,7 +106,7 @@ impl Task {
     }
 
     /// Returns the remote, if the settings that git would use with its credentials are trusted.
-    pub(crate) async fn remote(&self) -> Result<Remote, Interrupt> {
+    pub(crate) async fn remote(&self) -> Result<Remote> {
         let remote = self.pinned_remote()?;
         remote.ready().await?;
         self.with_trusted_settings(&remote).await?;
@@ -115,7 +115,7 @@ impl Task {
 
     /// An agent that is not confined can write the user's git configuration: credentials are used only with settings that
     /// no agent can have changed, or that a person accepted.
-    pub(crate) async fn with_trusted_settings(&self, remote: &Remote) -> Result<(), Interrupt> {
+    pub(crate) async fn with_trusted_settings(&self, remote: &Remote) -> Result<()> {
         let settings = remote.push_settings().await?;
         let id = self.change.change_id.clone();
         let judged = self.write("git_settings", move |conn| {
@@ -154,7 +154,7 @@ impl Task {
 
     /// After a run, settings that are still the trusted ones were not changed by it, so a later change is the user's.
     /// If the check fails, the question is left until credentials are needed.
-    pub(crate) async fn see_settings(&self) -> Result<(), Interrupt> {
+    pub(crate) async fn see_settings(&self) -> Result<()> {
         let Some(remote) = self
             .dispatch
             .settings
@@ -178,7 +178,7 @@ impl Task {
             .await?)
     }
 
-    fn pinned_remote(&self) -> Result<Remote, Interrupt> {
+    fn pinned_remote(&self) -> Result<Remote> {
         let remote = self
             .dispatch
             .settings
@@ -205,7 +205,7 @@ impl Task {
     }
 
     /// Fetches the branch into the bare clone and returns its head.
-    pub(crate) async fn remote_head(&self, remote: &Remote) -> Result<String, Interrupt> {
+    pub(crate) async fn remote_head(&self, remote: &Remote) -> Result<String> {
         remote.ready().await?;
         remote.fetch(&self.change.branch).await?.ok_or_else(|| {
             Interrupt::fail(
@@ -220,7 +220,7 @@ impl Task {
 
     /// Brings the worktree to the remote's head: commits pushed by others are brought in; commits that are only local
     /// have to be pushed by a person.
-    pub(crate) async fn sync(&self, worktree: Worktree) -> Result<Worktree, Interrupt> {
+    pub(crate) async fn sync(&self, worktree: Worktree) -> Result<Worktree> {
         if !self.change.has_pr() {
             return Ok(worktree);
         }
@@ -270,11 +270,7 @@ impl Task {
     }
 
     /// Fails if a person reverted a fix of remand: it must not be made again. Each revert is reported once.
-    pub(crate) async fn check_not_reverted(
-        &self,
-        remote: &Remote,
-        head: &str,
-    ) -> Result<(), Interrupt> {
+    pub(crate) async fn check_not_reverted(&self, remote: &Remote, head: &str) -> Result<()> {
         let mut pushes = self.pushes_that(IntentResult::Done).await?;
         let Some(last) = pushes.last().map(|(_, ours)| ours.after.clone()) else {
             return Ok(());
@@ -310,7 +306,7 @@ impl Task {
     }
 
     /// The pushes of this change with this result, oldest first, each with its key.
-    async fn pushes_that(&self, result: IntentResult) -> Result<Vec<(String, Ours)>, Interrupt> {
+    async fn pushes_that(&self, result: IntentResult) -> Result<Vec<(String, Ours)>> {
         let id = self.change.change_id.clone();
         let pushes = self
             .read(move |conn| bb::intents_of(conn, &id, bb::IntentKind::Push))
@@ -349,7 +345,7 @@ impl Task {
 
     /// True if the worktree's commit can be left without losing work: the remote had it before somebody rewrote the
     /// branch.
-    async fn was_on_remote(&self, place: &Place, sha: &str) -> Result<bool, Interrupt> {
+    async fn was_on_remote(&self, place: &Place, sha: &str) -> Result<bool> {
         let (id, at) = (self.change.change_id.clone(), sha.to_owned());
         let is_known = self
             .read(move |conn| bb::was_on_remote(conn, &id, &at))
@@ -359,7 +355,7 @@ impl Task {
 
     /// Follows a rewritten branch. Recorded first: once the worktree is there, a rewritten branch cannot be recognised
     /// any more.
-    async fn follow(&self, place: &Place, here: &str, theirs: &str) -> Result<(), Interrupt> {
+    async fn follow(&self, place: &Place, here: &str, theirs: &str) -> Result<()> {
         let summary = format!(
             "{} was rewritten on the remote: the worktree moves to {}; {} is kept on refs/remand/wip/rewritten-{here}",
             self.change.branch,
@@ -390,35 +386,23 @@ impl Task {
     }
 
     /// True if the remote lacks nothing but our own fixes that were removed from the branch there.
-    async fn was_taken_off(&self, theirs: &str, here: &str) -> Result<bool, Interrupt> {
+    async fn was_taken_off(&self, theirs: &str, here: &str) -> Result<bool> {
         let taken = self.pushes_that(IntentResult::TakenBack).await?;
         Ok(taken.iter().any(|(_, ours)| ours.after == here)
             && taken.iter().any(|(_, ours)| ours.before == theirs))
     }
 
-    async fn go_back(&self, place: &Place, theirs: &str, here: &str) -> Result<(), Interrupt> {
+    async fn go_back(&self, place: &Place, theirs: &str, here: &str) -> Result<()> {
         let run = format!("taken-back-{here}");
-        self.git
-            .put_back(
-                place,
-                RestorePoint {
-                    head_at: self.head_at(),
-                    head_before: theirs,
-                    run: &run,
-                },
-            )
-            .await?;
+        let back = RestorePoint::new(self.head_at(), theirs, &run);
+        self.git.put_back(place, back).await?;
         let summary = format!(
             "the worktree was reset to {}, the head on the remote; {} is kept on refs/remand/wip/{run}",
             short_sha(theirs),
             short_sha(here)
         );
         let event = self.undone(here, theirs, summary);
-        self.write("went_back", move |conn| {
-            bb::append(conn, &event, clock::now()).map(drop)
-        })
-        .await?;
-        Ok(())
+        self.append("went_back", event).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Intents for the posts on a pull request after a fix. Nothing is posted here.
 
 use crate::blackboard::{self as bb, NewIntent, Rest};
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::Result;
 use crate::dispatch::prompts::prompt_parts::was_told;
 use crate::dispatch::task::Task;
 use crate::intent::{Ask, Note, Payload, Reply, Stance};
@@ -19,7 +19,7 @@ impl Task {
         runs: &[Run],
         head: &str,
         rest: Option<&Rest>,
-    ) -> Result<Vec<NewIntent>, Interrupt> {
+    ) -> Result<Vec<NewIntent>> {
         if !self.change.has_pr() {
             return Ok(Vec::new());
         }

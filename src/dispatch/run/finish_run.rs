@@ -11,7 +11,7 @@ use crate::blackboard::{self as bb, RunEnd};
 use crate::change::HoldKind;
 use crate::clock;
 use crate::dispatch::Dispatch;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::{gone, named};
 use crate::event::{NewEvent, TargetType, body};
@@ -47,7 +47,7 @@ struct FinishedRun {
 impl Task {
     /// Ends a run's row. A good end continues; any other end returns its `Interrupt`, or `Ok` if the agent has to run
     /// again.
-    pub(crate) async fn conclude(&self, run: &Run, phase: Phase) -> Result<(), Interrupt> {
+    pub(crate) async fn conclude(&self, run: &Run, phase: Phase) -> Result<()> {
         let dir = PathBuf::from(&run.dir);
         process::settle(&dir, SETTLE).await?;
         crash_point!("settled");
@@ -94,7 +94,7 @@ impl Task {
     }
 
     /// Without a worktree nothing can be kept or restored; the run has ended nevertheless.
-    async fn without_worktree(&self, run: &Run, phase: Phase, dir: &Path) -> Result<(), Interrupt> {
+    async fn without_worktree(&self, run: &Run, phase: Phase, dir: &Path) -> Result<()> {
         let mut over = self.over(run, dir, &[]).await?;
         over.end = if self.fenced.is_cancelled() {
             RunOutcome::Agent(End::Stopped)
@@ -109,12 +109,7 @@ impl Task {
         !checkout.is_empty() && self.rules.main_checkout == MainCheckout::Escalate
     }
 
-    async fn over(
-        &self,
-        run: &Run,
-        dir: &Path,
-        dropped: &[String],
-    ) -> Result<FinishedRun, Interrupt> {
+    async fn over(&self, run: &Run, dir: &Path, dropped: &[String]) -> Result<FinishedRun> {
         let exit = process::read_exit(dir)?;
         let outcome = agent::outcome(dir, exit.as_ref());
         let mut events = Vec::new();
@@ -181,12 +176,7 @@ impl Task {
         }
     }
 
-    async fn commit_end(
-        &self,
-        run: &Run,
-        phase: Phase,
-        over: FinishedRun,
-    ) -> Result<(), Interrupt> {
+    async fn commit_end(&self, run: &Run, phase: Phase, over: FinishedRun) -> Result<()> {
         let FinishedRun {
             end,
             run_end,
@@ -298,7 +288,7 @@ impl Task {
     }
 
     /// Cleans up an interrupted run in this worktree that belongs to another item; it does not affect this one.
-    pub(crate) async fn recover_others(&self) -> Result<(), Interrupt> {
+    pub(crate) async fn recover_others(&self) -> Result<()> {
         let Some(run) = self
             .read_of(&self.change.worktree, |conn, worktree| {
                 bb::open_run_at(conn, worktree)
@@ -315,7 +305,7 @@ impl Task {
     }
 
     /// The claim has ended: the item's commits are kept aside, and the branch is restored.
-    pub(crate) async fn abandon(&self) -> Result<(), Interrupt> {
+    pub(crate) async fn abandon(&self) -> Result<()> {
         let runs = self.runs().await?;
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
             return Ok(());
@@ -332,7 +322,7 @@ impl Task {
         Ok(())
     }
 
-    pub(crate) fn place(&self) -> Result<Place, Interrupt> {
+    pub(crate) fn place(&self) -> Result<Place> {
         self.find_place().map_err(|error| {
             if let GitError::NotThere { path } = &error {
                 return Interrupt::fail(gone(path), self.bring_back());

@@ -1,8 +1,6 @@
 //! Starts an agent and waits for it. Its starting point is committed before anything starts; its end is read from its
 //! directory afterwards by `conclude`, in the same way after a crash.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::moved_branches::note_branches;
@@ -11,7 +9,7 @@ use crate::agent::{self, Agent, Phase, RunSpec, Session};
 use crate::blackboard::{self as bb, NewRun, RunEnd};
 use crate::change::HoldKind;
 use crate::clock;
-use crate::dispatch::interrupt::{Interrupt, file_trouble};
+use crate::dispatch::interrupt::{Interrupt, Result, file_trouble};
 use crate::dispatch::prompts::prompt_context::AgentPrompt;
 use crate::dispatch::settings::Settings;
 use crate::dispatch::task::Task;
@@ -49,7 +47,7 @@ impl<'a> CommandSite<'a> {
 }
 
 impl Task {
-    pub(crate) fn agent(&self, phase: Phase) -> Result<Agent, Interrupt> {
+    pub(crate) fn agent(&self, phase: Phase) -> Result<Agent> {
         let name = match phase {
             Phase::Review => &self.rules.review_agent,
             Phase::Fix => &self.rules.agent,
@@ -65,7 +63,7 @@ impl Task {
     }
 
     /// Runs an agent until its end. The run's row stays open: `conclude` ends it.
-    pub(crate) async fn launch(&self, launch: Launch<'_>) -> Result<(), Interrupt> {
+    pub(crate) async fn launch(&self, launch: Launch<'_>) -> Result<()> {
         self.check_cancelled()?;
         self.be_alone(&launch.worktree.place).await?;
         let mark = self.mark_of_checkout().await?;
@@ -126,7 +124,7 @@ impl Task {
     ///
     /// Orphans of earlier runs are ended. If another process, such as a person's editor, has a file open for writing that
     /// git does not ignore, the item is held; a process that only has its working directory there does no harm.
-    async fn be_alone(&self, place: &Place) -> Result<(), Interrupt> {
+    async fn be_alone(&self, place: &Place) -> Result<()> {
         process::end_adopted().await?;
         let writers = files::aside(|| process::writers(&place.path));
         let in_git = |writer: &Writer| writer.path.starts_with(".git");
@@ -154,7 +152,7 @@ impl Task {
         launch: &Launch<'_>,
         run: &Run,
         mark: Option<CheckoutFingerprint>,
-    ) -> Result<process::Job, Interrupt> {
+    ) -> Result<process::Job> {
         let dir = PathBuf::from(&run.dir);
         process::claim_folder(&dir, SETTLE).await?;
         write(&agent::prompt_file(&dir), launch.prompt.text.as_bytes())?;
@@ -225,12 +223,7 @@ impl Task {
     }
 
     /// No shim could be started: nothing ran, so nothing has to be kept.
-    async fn never_started(
-        &self,
-        place: &Place,
-        run: &Run,
-        stop: Interrupt,
-    ) -> Result<Interrupt, Interrupt> {
+    async fn never_started(&self, place: &Place, run: &Run, stop: Interrupt) -> Result<Interrupt> {
         self.git
             .put_back_config(place, &swap_record(Path::new(&run.dir)), None)
             .await?;
@@ -248,7 +241,7 @@ impl Task {
         Ok(stop)
     }
 
-    async fn mark_of_checkout(&self) -> Result<Option<CheckoutFingerprint>, Interrupt> {
+    async fn mark_of_checkout(&self) -> Result<Option<CheckoutFingerprint>> {
         if self.change.worktree == self.project.path {
             return Ok(None);
         }
@@ -262,7 +255,7 @@ pub(crate) async fn confine(
     job: process::Job,
     site: CommandSite<'_>,
     own: Option<&Path>,
-) -> Result<process::Job, Interrupt> {
+) -> Result<process::Job> {
     let answers = agent::answers(&job.dir);
     let reach = WritablePaths {
         worktree: &site.place.path,
@@ -284,14 +277,10 @@ pub(crate) fn swap_record(dir: &Path) -> PathBuf {
     dir.join("swap.json")
 }
 
-pub(crate) fn make_folder(dir: &Path) -> Result<(), Interrupt> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(file_trouble("make", dir))
+pub(crate) fn make_folder(dir: &Path) -> Result<()> {
+    files::make_private_dir(dir).map_err(file_trouble("make", dir))
 }
 
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Interrupt> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     files::replace(path, bytes).map_err(file_trouble("write", path))
 }

@@ -3,19 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use super::launch::write;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::Result;
 use crate::failpoint::crash_point;
 use crate::files::{self, RECORD};
 use crate::git::{FreeBranches, Git, MovedBranch, Place, check_branch_name};
 use crate::text::short_sha;
 
 /// Records the heads of branches before a run.
-pub(crate) async fn note_branches(
-    git: &Git,
-    place: &Place,
-    head: &str,
-    dir: &Path,
-) -> Result<(), Interrupt> {
+pub(crate) async fn note_branches(git: &Git, place: &Place, head: &str, dir: &Path) -> Result<()> {
     let branches = git.free_branches(place, head).await?;
     write(
         &before_file(dir),
@@ -26,11 +21,7 @@ pub(crate) async fn note_branches(
 /// Restores the branches that a run moved, and returns a sentence about each that moved or vanished. A branch that the
 /// run's worktree is still on is restored by the next call, once HEAD is back where it belongs. The findings are
 /// recorded before anything is restored, so that a call after a crash reports them too.
-pub(crate) async fn restore_branches(
-    git: &Git,
-    place: &Place,
-    dir: &Path,
-) -> Result<Vec<String>, Interrupt> {
+pub(crate) async fn restore_branches(git: &Git, place: &Place, dir: &Path) -> Result<Vec<String>> {
     let Some(before) = read::<FreeBranches>(&before_file(dir)) else {
         return Ok(Vec::new());
     };

@@ -13,7 +13,7 @@ use crate::blackboard::{self as bb, Project, RunEnd};
 use crate::change::Change;
 use crate::clock;
 use crate::dispatch::Dispatch;
-use crate::dispatch::interrupt::{Interrupt, chain};
+use crate::dispatch::interrupt::{Interrupt, Result, chain};
 use crate::dispatch::worktree::preflight::{head_at, named};
 use crate::event::{NewEvent, TargetType, body};
 use crate::git::{Git, Place, RestorePoint, Worktree};
@@ -51,7 +51,7 @@ impl Dispatch {
         project: &Project,
         change: &Change,
         run: &Run,
-    ) -> Result<(), Interrupt> {
+    ) -> Result<()> {
         let dir = PathBuf::from(&run.dir);
         process::end_marked(git_mark(&change.worktree).as_ref()).await?;
         process::settle(&dir, SETTLE).await?;
@@ -121,21 +121,12 @@ enum Cleaned {
     LeftAlone(String),
 }
 
-async fn clean_up(
-    git: &Git,
-    project: &Project,
-    change: &Change,
-    run: &Run,
-) -> Result<Cleaned, Interrupt> {
+async fn clean_up(git: &Git, project: &Project, change: &Change, run: &Run) -> Result<Cleaned> {
     let place = match Place::find(Path::new(&project.common_dir), Path::new(&change.worktree)) {
         Ok(place) => place,
         Err(error) => return Ok(Cleaned::LeftAlone(chain(&error))),
     };
-    let to = RestorePoint {
-        head_at: head_at(change),
-        head_before: &run.head_before,
-        run: run.run_id.as_str(),
-    };
+    let to = RestorePoint::new(head_at(change), &run.head_before, run.run_id.as_str());
     let found = git.unblock(&place, to).await?;
     let now = &found.now;
     let record = swap_record(Path::new(&run.dir));
@@ -163,11 +154,7 @@ async fn clean_up(
 
 /// Commits on the branch that a run cannot have made, since it had ended before: a person's. Empty if the end of the
 /// run is unknown.
-pub(crate) async fn commits_since(
-    git: &Git,
-    now: &Worktree,
-    run: &Run,
-) -> Result<Vec<String>, Interrupt> {
+pub(crate) async fn commits_since(git: &Git, now: &Worktree, run: &Run) -> Result<Vec<String>> {
     let Some(ended) = process::ended_at(Path::new(&run.dir))? else {
         return Ok(Vec::new());
     };

@@ -2,13 +2,15 @@
 //! blackboard's index ensures the same for claims; this lock also separates the clean-up after a cancelled claim from
 //! the next one.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
+
+use crate::files;
 
 /// Held until it is dropped.
 pub(crate) struct WorktreeLock {
@@ -43,10 +45,7 @@ impl WorktreeLock {
 }
 
 fn open(locks_dir: &Path, worktree: &str) -> io::Result<File> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(locks_dir)?;
+    files::make_private_dir(locks_dir)?;
     OpenOptions::new()
         .create(true)
         .append(true)

@@ -7,7 +7,7 @@ use super::preflight::head_at;
 use crate::blackboard as bb;
 use crate::change::Change;
 use crate::dispatch::Dispatch;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::Result;
 use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::run::worktree_lock::WorktreeLock;
 use crate::git::{Git, Place};
@@ -24,7 +24,7 @@ impl Dispatch {
         Ok(())
     }
 
-    async fn detach_worktree(&self, change: Change) -> Result<(), Interrupt> {
+    async fn detach_worktree(&self, change: Change) -> Result<()> {
         let project = self.db.read_of(&change.project_id, bb::project).await?;
         let Ok(place) = Place::find(Path::new(&project.common_dir), Path::new(&change.worktree))
         else {

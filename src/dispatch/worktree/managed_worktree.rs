@@ -4,7 +4,7 @@
 use crate::blackboard as bb;
 use crate::clock;
 use crate::dispatch::gates::setup::{SetUp, SetUpPlace};
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::task::Task;
 use crate::event::{EventType, NewEvent, body};
@@ -20,7 +20,7 @@ const MAKING: &str = "making";
 
 impl Task {
     /// Prepares the worktree for the next run: existing, at the remote's head, set up.
-    pub(crate) async fn ready_worktree(&self) -> Result<Worktree, Interrupt> {
+    pub(crate) async fn ready_worktree(&self) -> Result<Worktree> {
         self.look_at_pull().await?;
         self.writable()?;
         self.make_own_worktree().await?;
@@ -39,7 +39,7 @@ impl Task {
     }
 
     /// Creates a managed worktree if it is missing or incomplete.
-    async fn make_own_worktree(&self) -> Result<(), Interrupt> {
+    async fn make_own_worktree(&self) -> Result<()> {
         if !self.change.own_worktree {
             return Ok(());
         }
@@ -75,7 +75,7 @@ impl Task {
     }
 
     /// Appends the event for a worktree that this process, or one that died since, has created.
-    async fn worktree_is_made(&self) -> Result<(), Interrupt> {
+    async fn worktree_is_made(&self) -> Result<()> {
         if self.change_now().await?.setup_done.as_deref() != Some(MAKING) {
             return Ok(());
         }
@@ -107,7 +107,7 @@ impl Task {
     }
 
     /// Runs the project's set-up in a managed worktree, if it has not been run for these lock files.
-    pub(crate) async fn set_up(&self, place: &Place) -> Result<(), Interrupt> {
+    pub(crate) async fn set_up(&self, place: &Place) -> Result<()> {
         if !self.change.own_worktree || self.rules.setup.is_empty() {
             return Ok(());
         }
@@ -152,7 +152,7 @@ impl Task {
 
     /// Removes files that a failed or interrupted set-up left in a managed worktree, and keeps them aside: they are
     /// nobody's work, and nothing else can run there before the set-up has.
-    pub(crate) async fn end_cut_setup(&self, place: &Place) -> Result<(), Interrupt> {
+    pub(crate) async fn end_cut_setup(&self, place: &Place) -> Result<()> {
         if !self.change.own_worktree
             || self.change_now().await?.setup_done.as_deref() != Some(BEGUN)
         {
@@ -166,23 +166,15 @@ impl Task {
             .filter(|_| self.head_at().fits(now.branch.as_deref()))
         {
             let run = format!("setup-{}", self.change.change_id);
-            self.git
-                .put_back(
-                    place,
-                    RestorePoint {
-                        head_at: self.head_at(),
-                        head_before: &head,
-                        run: &run,
-                    },
-                )
-                .await?;
+            let back = RestorePoint::new(self.head_at(), &head, &run);
+            self.git.put_back(place, back).await?;
         }
         Ok(())
     }
 
     /// Key of a set-up: the command and the committed files that it depends on. Ignored files that it creates do not
     /// count.
-    async fn setup_key(&self, place: &Place) -> Result<String, Interrupt> {
+    async fn setup_key(&self, place: &Place) -> Result<String> {
         let files = self
             .git
             .listed_files(place, &self.rules.setup_again_on)

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::blackboard as bb;
 use crate::change::{Change, HoldKind};
 use crate::clock;
-use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::settings::DayBound;
 use crate::dispatch::task::Task;
 use crate::git::{GitError, HeadAt, Place, RestorePoint, Status, Worktree};
@@ -23,7 +23,7 @@ const NAMED: usize = 5;
 impl Task {
     /// Checks the worktree: it exists, inside a root, belongs to this project, is on the branch, has no unfinished
     /// operation, and is clean.
-    pub(crate) async fn look(&self) -> Result<Worktree, Interrupt> {
+    pub(crate) async fn look(&self) -> Result<Worktree> {
         self.check_cancelled()?;
         let change = self.change_now().await?;
         if self.waits(&change) {
@@ -146,7 +146,7 @@ impl Task {
 
     /// Returns the amount that may still be spent today, on this project and in total; `None` if there is no limit. If it
     /// is used up, the item is held until tomorrow.
-    pub(crate) async fn day_left(&self) -> Result<Option<i64>, Interrupt> {
+    pub(crate) async fn day_left(&self) -> Result<Option<i64>> {
         let DayBound { most_micros, zone } = self.dispatch.settings.day;
         let today = clock::day(clock::now(), zone);
         let start = today.start;
@@ -198,20 +198,12 @@ impl Task {
 
     /// Returns the state to restore the worktree to; changes found there are kept under the run's name.
     pub(crate) fn restore_point<'a>(&'a self, head: &'a str, run: &'a Run) -> RestorePoint<'a> {
-        RestorePoint {
-            head_at: self.head_at(),
-            head_before: head,
-            run: run.run_id.as_str(),
-        }
+        RestorePoint::new(self.head_at(), head, run.run_id.as_str())
     }
 
     /// Detaches a managed worktree that is on its change's branch although it should be detached, unless it has
     /// uncommitted work.
-    async fn detached_again(
-        &self,
-        worktree: Worktree,
-        status: &Status,
-    ) -> Result<Worktree, Interrupt> {
+    async fn detached_again(&self, worktree: Worktree, status: &Status) -> Result<Worktree> {
         let is_on_branch = worktree.branch.as_deref() == Some(self.change.branch.as_str());
         if !self.change.detached || !is_on_branch || !status.is_clean() {
             return Ok(worktree);
@@ -222,7 +214,7 @@ impl Task {
 
     /// Refuses a repository that cannot be written before an agent starts: its work could not be kept. A service may
     /// see the repository read-only or, in a home directory, not at all.
-    pub(crate) fn writable(&self) -> Result<(), Interrupt> {
+    pub(crate) fn writable(&self) -> Result<()> {
         let (repository, worktree) = (Path::new(&self.project.common_dir), self.worktree());
         let remedy = &self.dispatch.settings.write_remedy;
         let denied = |path: &Path, error: Errno| {
@@ -277,11 +269,11 @@ impl Task {
 
     /// The current change: a run of this item may have used up its budget since the claim, and a person may have paused
     /// it.
-    pub(crate) async fn change_now(&self) -> Result<Change, Interrupt> {
+    pub(crate) async fn change_now(&self) -> Result<Change> {
         Ok(self.read_of(&self.change.change_id, bb::change).await?)
     }
 
-    fn inside_a_root(&self, worktree: &Worktree) -> Result<(), Interrupt> {
+    fn inside_a_root(&self, worktree: &Worktree) -> Result<()> {
         let mut roots = allowed_roots(&self.rules.worktree_roots, Path::new(&self.project.path));
         if self.change.own_worktree {
             let own = &self.rules.own_worktrees;
@@ -309,7 +301,7 @@ impl Task {
 
     /// Returns the head of the branch, and records it if somebody moved it. Commits on top of the known head are
     /// somebody's work and enter the loop; a rewritten branch needs a person.
-    pub(crate) async fn head_as_known(&self, worktree: &Worktree) -> Result<String, Interrupt> {
+    pub(crate) async fn head_as_known(&self, worktree: &Worktree) -> Result<String> {
         let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
         let expected = self.change_now().await?.head;
         if head == expected {
@@ -344,11 +336,7 @@ impl Task {
     }
 
     /// Returns the merge base of the branch: reviews and fixes cover everything since.
-    pub(crate) async fn base_of(
-        &self,
-        worktree: &Worktree,
-        head: &str,
-    ) -> Result<String, Interrupt> {
+    pub(crate) async fn base_of(&self, worktree: &Worktree, head: &str) -> Result<String> {
         let base = self.base_head(&worktree.place).await?;
         self.merge_base(&worktree.place, base, head).await
     }
@@ -358,7 +346,7 @@ impl Task {
         &self,
         place: &Place,
         head: &str,
-    ) -> Result<(String, String), Interrupt> {
+    ) -> Result<(String, String)> {
         let (base, tree) = if self.change.has_pr() {
             let tree = self.git.tree_of(place, head).await?;
             (self.base_head(place).await?, tree)
@@ -369,12 +357,7 @@ impl Task {
         Ok((self.merge_base(place, base, head).await?, tree))
     }
 
-    async fn merge_base(
-        &self,
-        place: &Place,
-        base: Option<String>,
-        head: &str,
-    ) -> Result<String, Interrupt> {
+    async fn merge_base(&self, place: &Place, base: Option<String>, head: &str) -> Result<String> {
         let base = base.ok_or_else(|| {
             Interrupt::fail(
                 format!("the base branch {} no longer exists", self.change.base),
@@ -395,7 +378,7 @@ impl Task {
 
     /// The base of a pull request is the branch on the remote: the local one may be old, missing, or changed by an
     /// agent.
-    async fn base_head(&self, place: &Place) -> Result<Option<String>, Interrupt> {
+    async fn base_head(&self, place: &Place) -> Result<Option<String>> {
         let base = &self.change.base;
         if !self.change.has_pr() {
             return Ok(self.git.base_head(place, base).await?);
@@ -420,7 +403,7 @@ pub(crate) fn head_at(change: &Change) -> HeadAt<'_> {
 }
 
 /// Checks the total budgets before each expense.
-pub(crate) fn budget_left(change: &Change) -> Result<(), Interrupt> {
+pub(crate) fn budget_left(change: &Change) -> Result<()> {
     let Some(spent) = change.budget.spent() else {
         return Ok(());
     };

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Bed, recorded};
 use crate::github::{
-    Answer, Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent,
+    Answer, CommentList, Github, GithubError, Marks, NewInline, NewReview, Posted, ReviewEvent,
 };
 
 const PULL: &str = "repos/acme/rocket/pulls/7";
@@ -242,7 +242,7 @@ async fn nothing_from_outside_becomes_an_option_or_another_path() {
     for number in [0, -1, i64::MIN] {
         assert!(
             bed.github
-                .reviews("a/b", number, &Marks::default())
+                .comments(CommentList::Reviews, "a/b", number, &Marks::default())
                 .await
                 .is_err()
         );

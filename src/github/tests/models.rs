@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Bed, ann, recorded};
-use crate::github::{Answer, GithubError, Marks};
+use crate::github::{Answer, CommentList, GithubError, Marks};
 use crate::pull_request::{Author, AuthorKind, Permission, PullState, ReviewState};
 
 const PULL: &str = "repos/acme/rocket/pulls/7";
@@ -135,7 +135,7 @@ async fn reviews_without_a_draft() {
     );
     let reviews = bed
         .github
-        .reviews("acme/rocket", 7, &Marks::default())
+        .comments(CommentList::Reviews, "acme/rocket", 7, &Marks::default())
         .await
         .unwrap();
     let [first, second] = reviews.items.as_slice() else {
@@ -172,7 +172,12 @@ async fn comments() {
     );
     let inline = bed
         .github
-        .review_comments("acme/rocket", 7, &Marks::default())
+        .comments(
+            CommentList::ReviewComments,
+            "acme/rocket",
+            7,
+            &Marks::default(),
+        )
         .await
         .unwrap()
         .items;
@@ -208,7 +213,12 @@ async fn comments() {
     );
     let under = bed
         .github
-        .issue_comments("acme/rocket", 7, &Marks::default())
+        .comments(
+            CommentList::IssueComments,
+            "acme/rocket",
+            7,
+            &Marks::default(),
+        )
         .await
         .unwrap()
         .items;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Bed, recorded};
-use crate::github::{GithubError, Marks};
+use crate::github::{CommentList, GithubError, Marks};
 
 const COMMENTS: &str = "repos/acme/rocket/issues/7/comments?per_page=100&page=";
 
@@ -33,7 +33,10 @@ fn three_hundred(bed: &Bed) {
 }
 
 async fn read(bed: &Bed, known: &Marks) -> Result<(Vec<i64>, Marks), GithubError> {
-    let pages = bed.github.issue_comments("acme/rocket", 7, known).await?;
+    let pages = bed
+        .github
+        .comments(CommentList::IssueComments, "acme/rocket", 7, known)
+        .await?;
     Ok((
         pages.items.iter().map(|said| said.forge_id).collect(),
         pages.marks,
@@ -81,7 +84,7 @@ async fn the_marks_of_other_lists_do_not_matter() {
     );
     let other = bed
         .github
-        .issue_comments("acme/rocket", 8, &marks)
+        .comments(CommentList::IssueComments, "acme/rocket", 8, &marks)
         .await
         .unwrap();
     assert_eq!((other.items.len(), other.marks.get(&path(1))), (0, None));
@@ -189,7 +192,12 @@ async fn a_megabyte_in_one_comment() {
     bed.answer(&path(1), "W/\"1\"", &comments(0..1, &"ü".repeat(500_000)));
     let pages = bed
         .github
-        .issue_comments("acme/rocket", 7, &Marks::default())
+        .comments(
+            CommentList::IssueComments,
+            "acme/rocket",
+            7,
+            &Marks::default(),
+        )
         .await
         .unwrap();
     assert_eq!(pages.items[0].body.len(), 1_000_000);

@@ -165,9 +165,9 @@ fn a_users_file_takes_the_place_of_the_stock_one() {
 fn every_documented_variable_is_there() {
     let (review, fix, again) = (review_of("x"), fix_of("x"), again_of("x"));
     for (name, real) in [
-        (Name::Review, review.values().values),
-        (Name::Fix, fix.values().values),
-        (Name::Again, again.values().values),
+        (Name::Review, review.values().0),
+        (Name::Fix, fix.values().0),
+        (Name::Again, again.values().0),
     ] {
         for variable in name.variables() {
             for values in name.trials().chain([real.clone()]) {
