@@ -269,7 +269,13 @@ fn a_config_file_that_is_a_link_stays_one() {
     fs::write(&kept, "agent = \"\"\n").unwrap();
     fs::create_dir_all(config_file(&world).parent().unwrap()).unwrap();
     std::os::unix::fs::symlink(&kept, config_file(&world)).unwrap();
-    world.remand(&["init", "--force", "--agent", "other"]).ok();
+    let init = world.remand(&["init", "--force", "--agent", "other"]).ok();
+    assert!(
+        init.stderr
+            .contains("the agent `other` was not found in PATH"),
+        "{}",
+        init.stderr
+    );
     assert!(
         fs::symlink_metadata(config_file(&world))
             .unwrap()
@@ -422,9 +428,12 @@ fn somebody_types() {
     let world = world();
     let site = repo(&world, "site");
     let tool = world.repo("tool");
+    world.script("my-agent", "");
     let answers = [
         ("Which agent fixes and reviews?", "my-agent | tee\n"),
         ("no shell is used", ""),
+        ("Which agent fixes and reviews?", "my-agnet\n"),
+        ("`my-agnet` was not found in PATH", ""),
         ("Which agent fixes and reviews?", "my-agent --batch\n"),
         ("Which agent reviews? [the same]:", "claude\n"),
         ("Path of a repository [", "\n"),

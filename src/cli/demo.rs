@@ -119,8 +119,9 @@ impl Drop for Folder {
 async fn play(folder: &Path, out: &mut Ui) -> Result<(Stage, Ended)> {
     let started = Instant::now();
     if !out.is_json() {
-        out.line("Setting up a git remote, three pull requests on a local fake of GitHub, and shell scripts as")?;
-        out.line("agents. Nothing leaves this machine.")?;
+        let begins = "Setting up a git remote, three pull requests on a local fake of GitHub, and shell scripts as agents. Nothing \
+                      leaves this machine.";
+        out.paragraph(begins, 0)?;
         out.blank()?;
     }
     let stage = Stage::set(folder).await?;

@@ -156,7 +156,7 @@ pub(crate) fn init(args: &InitArgs, ctx: &mut CommandContext) -> Result<ExitCode
 fn choose(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Choices> {
     let agent = agent(args, ctx, ask)?;
     let review_agent = match &args.review_agent {
-        Some(text) => AgentChoice::read(text, "--review-agent")?,
+        Some(text) => from_flag(text, "--review-agent", ctx)?,
         None if ask.is_asking() => ask.until(
             &mut ctx.out,
             "Which agent reviews?",
@@ -165,7 +165,7 @@ fn choose(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Ch
                 if text == "the same" {
                     Ok(agent.clone())
                 } else {
-                    AgentChoice::read(text, "the reviewer")
+                    AgentChoice::installed(text)
                 }
             },
         )?,
@@ -219,21 +219,31 @@ fn ask_shadow(ctx: &mut CommandContext, ask: &mut Ask) -> Result<bool> {
 
 fn agent(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<AgentChoice> {
     if let Some(text) = &args.agent {
-        return AgentChoice::read(text, "--agent");
+        return from_flag(text, "--agent", ctx);
     }
     let found = detect::on_path("claude").then_some("claude");
     if ask.is_asking() {
         let question =
             "Which agent fixes and reviews? `claude`, or a command that reads a prompt on stdin";
-        return ask.until(&mut ctx.out, question, found, |text| {
-            AgentChoice::read(text, "the agent")
-        });
+        return ask.until(&mut ctx.out, question, found, AgentChoice::installed);
     }
     let missing = || {
         CommandError::usage("no agent given, and `claude` was not found in PATH")
             .hint("use --agent claude, or --agent 'COMMAND ARGS'")
     };
     AgentChoice::read(found.ok_or_else(missing)?, "--agent")
+}
+
+/// Reads an agent that was given by a flag. It may be installed later, so a missing one is only
+/// reported.
+fn from_flag(text: &str, flag: &str, ctx: &mut CommandContext) -> Result<AgentChoice> {
+    let agent = AgentChoice::read(text, flag)?;
+    if let Some(missing) = agent.missing() {
+        let text =
+            format!("the agent `{missing}` was not found in PATH; install it before `remand run`");
+        ctx.out.warning(text)?;
+    }
+    Ok(agent)
 }
 
 /// Collects the projects. Each is checked before anything is written.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 
 use crate::blackboard::{self as bb, Conn};
-use crate::change::ChangeId;
+use crate::change::{ChangeId, State};
 use crate::cli::frame::ui::{Line, TextStyle, Ui};
 use crate::clock::Time;
 use crate::event::body::{self, PullChange, SetUpResult, SkipCode};
@@ -158,6 +158,7 @@ fn words(conn: &Conn, event: &Event) -> bb::Result<Option<(TextStyle, String)>> 
         | EventType::HeadMoved
         | EventType::Shadowed
         | EventType::Reloaded => (TextStyle::Plain, summary()),
+        EventType::StateChanged => return Ok(ready(event).map(|text| (TextStyle::Good, text))),
         EventType::SetupRun if is_failed_setup(event) => (TextStyle::Notice, summary()),
         EventType::Skipped if is_skip_to_show(event) => (TextStyle::Notice, summary()),
         EventType::SetupRun
@@ -170,7 +171,6 @@ fn words(conn: &Conn, event: &Event) -> bb::Result<Option<(TextStyle, String)>> 
         | EventType::WorkCancelled
         | EventType::FixCreated
         | EventType::ReviewRequeued
-        | EventType::StateChanged
         | EventType::WorktreeMade
         | EventType::FeedbackReceived
         | EventType::MessageSent
@@ -295,6 +295,14 @@ fn resumed(event: &Event) -> String {
 fn escalated(event: &Event) -> String {
     let escalated = event.body::<body::Escalated>().unwrap_or_default();
     format!("needs you: {}", escalated.reason)
+}
+
+/// Describes what a person can do with a change that passed its review.
+fn ready(event: &Event) -> Option<String> {
+    let moved = event.body::<body::StateChanged>()?;
+    let id = event.change_id.as_ref()?;
+    (moved.to == Some(State::ReadyForHumanReview))
+        .then(|| format!("ready for you: `remand diff {id}`, then `remand approve {id}`"))
 }
 
 fn is_merge(event: &Event) -> bool {

@@ -126,7 +126,10 @@ pub(crate) fn start(args: &StartArgs, ctx: &mut CommandContext) -> Result<ExitCo
     let said = match (changed, left.is_empty()) {
         (true, true) => format!("{what} can run again"),
         (true, false) => "this stop has ended".to_owned(),
-        (false, true) => format!("nothing to do: {what} is not stopped"),
+        (false, true) => match &project {
+            Some(project) => format!("nothing to do: {project} is not stopped"),
+            None => "nothing to do: nothing is stopped".to_owned(),
+        },
         (false, false) => "nothing to do".to_owned(),
     };
     ctx.out.line(said)?;

@@ -66,7 +66,8 @@ fn the_daemon_narrates_on_a_terminal() {
         ["fixer starts the fix (r2)", "", ""],
         ["fix 1 committed", "", ""],
         ["reviewer starts the review (r3)", "", ""],
-        ["reviewer: approved: all is well", "type", "\u{3}"],
+        ["reviewer: approved: all is well", "", ""],
+        ["ready for you:", "type", "\u{3}"],
     ]);
     let Some(shown) = on_terminal(&site, &["run"], &steps) else {
         return;

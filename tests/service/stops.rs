@@ -123,7 +123,7 @@ fn while_everything_is_stopped_nothing_starts_and_everybody_is_told() {
     );
     assert_eq!(
         world.remand(&["start"]).ok().stdout,
-        "nothing to do: everything is not stopped\n"
+        "nothing to do: nothing is stopped\n"
     );
     assert_eq!(play.count("events WHERE event_type = 'instructed'"), 2);
     play.tick().ok();

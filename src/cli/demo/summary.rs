@@ -17,7 +17,7 @@ pub(super) async fn pages(out: &mut Ui, stage: &Stage, ends: &[Option<bool>]) ->
         };
         out.blank()?;
         let head = Line::new().strong(format!("{REPO}#{}  {}", part.number, part.title));
-        out.line(head.plain(": ").piece(look, end))?;
+        out.paragraph(head.plain(": ").piece(look, end), 2)?;
         list(out, "remote", stage.pushed(part).await?)?;
         list(
             out,
@@ -31,7 +31,7 @@ pub(super) async fn pages(out: &mut Ui, stage: &Stage, ends: &[Option<bool>]) ->
 fn list(out: &mut Ui, what: &str, lines: Vec<String>) -> Result<()> {
     for (at, line) in lines.into_iter().enumerate() {
         let what = if at == 0 { what } else { "" };
-        out.line(Line::new().faint(format!("  {what:<6}  ")).plain(line))?;
+        out.paragraph(Line::new().faint(format!("  {what:<6}  ")).plain(line), 10)?;
     }
     Ok(())
 }
@@ -78,19 +78,18 @@ pub(super) fn words(out: &mut Ui, folder: &Path, is_kept: bool) -> Result<()> {
             out.line(command(line))?;
         }
     } else {
-        out.line(
-            "Everything was deleted again. `remand demo --keep` keeps it and shows how to inspect it with `remand \
-             why`, `remand diff`, sqlite3 and git.",
-        )?;
+        let kept = "Everything was deleted again. `remand demo --keep` keeps it and shows how to inspect it with `remand \
+                    why`, `remand diff`, sqlite3 and git.";
+        out.paragraph(kept, 0)?;
     }
     out.blank()?;
     out.line("To use it with your own repository and agent:")?;
     for line in [
         "cd ~/src/yours",
-        "remand init --shadow                   # asks for the agent and the tests, writes the config file",
-        "remand doctor                          # checks what is missing",
-        "remand watch you/yours#42              # or, in a worktree without a PR: remand review",
-        "remand run                             # the daemon; in shadow, nothing is fixed, pushed or posted",
+        "remand init --shadow        # asks for the agent and the tests",
+        "remand doctor               # checks what is missing",
+        "remand watch you/yours#42   # or, in a worktree without a PR: remand review",
+        "remand run                  # the daemon; in shadow it only reviews",
     ] {
         out.line(command(line.to_owned()))?;
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use super::detect;
 use super::ecosystem::{self, Proposal};
 use super::top::Top;
 use crate::blackboard::{self as bb, Project, SyncDb};
@@ -54,6 +55,23 @@ pub(super) struct ProjectChoice {
 }
 
 impl AgentChoice {
+    /// Reads an agent whose program must exist.
+    pub(super) fn installed(text: &str) -> Result<Self> {
+        let agent = Self::read(text, "the agent")?;
+        match agent.missing() {
+            Some(program) => CommandError::new(format!("`{program}` was not found in PATH"))
+                .hint("use a program that is installed, or its absolute path")
+                .fail(),
+            None => Ok(agent),
+        }
+    }
+
+    /// Returns its program, if that is not installed.
+    pub(super) fn missing(&self) -> Option<&str> {
+        let program = self.command.first()?;
+        (!detect::on_path(program)).then_some(program)
+    }
+
     pub(super) fn read(text: &str, what: &str) -> Result<Self> {
         let mut command = words(text, what)?;
         for word in &mut command {
@@ -98,7 +116,7 @@ fn whole(word: &str) -> String {
     if !is_path {
         return word.to_owned();
     }
-    let path = super::detect::from_home(word);
+    let path = detect::from_home(word);
     std::path::absolute(&path)
         .unwrap_or(path)
         .display()
