@@ -20,12 +20,16 @@ use crate::cli::frame::ui::{Line, TextStyle};
 use crate::cli::view::print_change::{look_of, print_answer_without};
 use crate::cli::view::redraw;
 use crate::clock::Time;
+use crate::event::EventType;
 use crate::explain::{Because, ChangeView, not_in_force_command, stop_command, stop_sentence};
 use crate::human_time::{ago, ahead, span};
 use crate::pull_request::FeedbackOutcome;
 use crate::pull_request::{Feedback, PullRow, Trust};
 use crate::text::{dollars, joined, list, place, prefixed, short_sha};
-use crate::work::{ItemId, Run, RunId, Status};
+use crate::work::{ItemId, Rejection, Run, RunId, Status};
+
+/// Maximum number of fixes that `status` lists.
+const MOST_FIXES: i64 = 20;
 
 /// Show one change in detail, or an overview of all
 #[derive(Debug, Args)]
@@ -68,6 +72,11 @@ struct Detail {
     view: ChangeView,
     open_findings: Vec<OpenFinding>,
     reviews: Vec<PastReview>,
+    /// Rejections, oldest first: those of reviews, of people and of gates.
+    rejections: Vec<Rejection>,
+    /// Descriptions of its fixes, oldest first.
+    #[serde(skip)]
+    fixes: Vec<String>,
     /// Feedback on its pull request, oldest first.
     feedback: Vec<Feedback>,
     /// Current activity of the running agent, if it reports it.
@@ -98,6 +107,8 @@ pub(crate) fn one(ctx: &mut CommandContext, change: Change) -> Result<ExitCode> 
             view: ChangeView::gather(conn, bb::board_row(conn, change)?, around)?,
             open_findings: bb::open_findings(conn, &id)?,
             reviews: bb::reviews_of(conn, &id)?,
+            rejections: bb::rejections_of(conn, &id, None)?,
+            fixes: fixes(conn, &id)?,
             feedback: bb::said_of(conn, &id)?,
             doing: None,
         })
@@ -146,6 +157,15 @@ fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
         let text = format!("{id} of {head}: {}, {summary}", review.verdict);
         ctx.field("review", text)?;
     }
+    // Those of a review are listed with it.
+    for rejection in detail.rejections.iter().filter(|one| one.by != "remand") {
+        let (id, by, state) = (&rejection.rejection_id, &rejection.by, rejection.state);
+        let text = format!("{id} by {by} ({state}): {}", rejection.summary);
+        ctx.field("rejection", text)?;
+    }
+    for fix in &detail.fixes {
+        ctx.field("fix", fix)?;
+    }
     for open in &detail.open_findings {
         ctx.field("finding", finding_line(open))?;
     }
@@ -153,6 +173,19 @@ fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
         ctx.field("feedback", said_line(said))?;
     }
     Ok(())
+}
+
+/// Returns the summaries of the events about finished fixes, oldest first.
+fn fixes(conn: &bb::Conn, id: &ChangeId) -> bb::Result<Vec<String>> {
+    let mut events = bb::events_of_type(conn, id, EventType::FixCommitted, MOST_FIXES)?;
+    events.extend(bb::events_of_type(
+        conn,
+        id,
+        EventType::FixPushed,
+        MOST_FIXES,
+    )?);
+    events.sort_by_key(|event| event.id);
+    Ok(events.into_iter().map(|event| event.summary).collect())
 }
 
 /// Describes the activity of an agent and its duration.

@@ -57,6 +57,7 @@ fn the_whole_loop_as_people_see_it() {
     worktree   WORLD/src/site-feature-login
     review     v1 of SHA: changes_requested, work.txt is wrong
     review     v2 of SHA: approved, all is well
+    fix        fix 1 committed: 2 files in 1 commit
     ");
     insta::assert_snapshot!(site.shows(&["status"]), @"
     changes    1 waiting approval

@@ -25,6 +25,13 @@ fn a_rejection_of_finished_work_makes_its_fix_at_once() {
         "ada|the retry loop never ends|the retry loop never ends"
     );
     site.remand(&["check"]).ok();
+    let status = site.remand(&["status", "c1"]).stdout;
+    for line in [
+        "rejection  j2 by ada (in_fix): the retry loop never ends",
+        "fix        fix 1 committed",
+    ] {
+        assert!(status.contains(line), "{line}: {status}");
+    }
 }
 
 #[test]
