@@ -301,12 +301,14 @@ fn the_prompts_ask_for_every_instance_of_a_class() {
     };
     let review = of("code_review");
     assert!(
-        review.contains("find all places and list them in one finding"),
+        review.contains("find every occurrence and list them in one finding"),
         "{review}"
     );
     let fix = of("review_fix");
     assert!(
-        fix.contains("search the change for other places of the same mistake and fix\n  them too"),
+        fix.contains(
+            "search the change for other instances of the same mistake\n  and fix them too"
+        ),
         "{fix}"
     );
 }

@@ -74,14 +74,14 @@ fn all_by_itself() {
     agent = "claude"
 
     [loop]
-    # Limit on the cost of one change in US dollars; when it is reached, a person is asked.
+    # Limit on the cost of one change in US dollars; when it is reached, a person has to decide.
     max_cost_usd = 10.0
     # Limit on the cost of all changes per day; when it is reached, work waits for the next day.
     max_cost_usd_per_day = 50.0
 
     [agents.claude]
     kind = "claude"
-    # Commands that it may run without asking, in addition to editing files.
+    # Commands that it can run without asking, in addition to editing files.
     allow = ["Bash(cargo test *)"]
 
     [projects.site]
@@ -154,7 +154,7 @@ fn all_by_flags() {
     gates = [["cargo", "test"], ["sh", "-c", "a && b"]]
 
     [loop]
-    # Limit on the cost of one change in US dollars; when it is reached, a person is asked.
+    # Limit on the cost of one change in US dollars; when it is reached, a person has to decide.
     max_cost_usd = 10.0
     # Limit on the cost of all changes per day; when it is reached, work waits for the next day.
     max_cost_usd_per_day = 50.0
@@ -471,7 +471,7 @@ fn somebody_types() {
     shadow = "review"
 
     [loop]
-    # Limit on the cost of one change in US dollars; when it is reached, a person is asked.
+    # Limit on the cost of one change in US dollars; when it is reached, a person has to decide.
     max_cost_usd = 10.0
     # Limit on the cost of all changes per day; when it is reached, work waits for the next day.
     max_cost_usd_per_day = 50.0

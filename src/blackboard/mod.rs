@@ -197,7 +197,7 @@ pub(crate) enum BoardError {
     },
     #[error("{what}")]
     Refused { what: String, hint: Option<String> },
-    #[error("the disk with the blackboard is full")]
+    #[error("the disk that holds the blackboard is full")]
     Full(#[source] sql::Error),
     #[error("the blackboard was locked by another program for too long")]
     Busy(#[source] sql::Error),

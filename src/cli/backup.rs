@@ -292,7 +292,7 @@ impl Drop for Part {
 fn remove_leftover(path: &Path) -> Result<()> {
     if !path.symlink_metadata()?.is_file() {
         return CommandError::new("it was not left by a backup")
-            .hint("move it away, or choose another file")
+            .hint("move it elsewhere, or choose another file")
             .fail();
     }
     let left = OpenOptions::new().write(true).open(path)?;

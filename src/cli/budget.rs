@@ -18,7 +18,7 @@ const MOST_TOKENS: i64 = 1_000_000_000_000;
 const MOST_HOURS: i64 = 720;
 const MOST_FIXES: i64 = 100;
 
-/// Raise the limits of a change on money, tokens, time or fixes
+/// Raise a change's limits on money, tokens, time or fixes
 ///
 /// Each amount is added to the limit, or to the amount spent if that is higher: after $12 of $10, `--money +5` sets the
 /// limit to $17. A change that was escalated because of a limit continues.

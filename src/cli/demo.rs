@@ -28,7 +28,7 @@ const FRAME: Duration = Duration::from_millis(150);
 
 /// Show the whole loop on temporary pull requests with scripted agents
 ///
-/// Creates a git remote with three pull requests on a local fake of GitHub, all in a temporary directory, and runs the
+/// Creates a git remote with three pull requests on a local stand-in for GitHub, all in a temporary directory, and runs the
 /// daemon on it. The first is rejected by the reviewer, fixed, pushed, and passes. The second passes, is sent back by a
 /// person, fixed, and approved by that person. The third never satisfies the reviewer and is escalated after two fixes.
 /// Works offline and needs only git and sh. The exit code is 0 only if all three end as described.
@@ -119,7 +119,7 @@ impl Drop for Folder {
 async fn play(folder: &Path, out: &mut Ui) -> Result<(Stage, Ended)> {
     let started = Instant::now();
     if !out.is_json() {
-        let begins = "Setting up a git remote, three pull requests on a local fake of GitHub, and shell scripts as agents. Nothing \
+        let begins = "Setting up a git remote, three pull requests on a local stand-in for GitHub, and shell scripts as agents. Nothing \
                       leaves this machine.";
         out.paragraph(begins, 0)?;
         out.blank()?;

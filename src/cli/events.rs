@@ -33,7 +33,7 @@ pub(crate) struct EventsArgs {
     #[arg(short, long)]
     follow: bool,
 
-    /// Only events of this change: id (c1), branch, worktree path, or PR
+    /// Only events for this change: id (c1), branch, worktree path, or PR
     #[arg(long, value_name = "CHANGE")]
     change: Option<String>,
 

@@ -61,7 +61,7 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "COMMAND")]
     setup: Option<String>,
 
-    /// Do not run the set-up and the gates once at the end
+    /// Skip the trial run of the set-up and the gates at the end
     #[arg(long)]
     no_try: bool,
 

@@ -106,7 +106,7 @@ pub(crate) fn comment(args: &CommentArgs, ctx: &mut CommandContext) -> Result<Ex
 /// Pause a change until `remand resume`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A running agent may finish, but nothing new is started and nothing is pushed until then."
+    after_help = "A running agent is allowed to finish, but nothing new is started and nothing is pushed until then."
 )]
 pub(crate) struct PauseArgs {
     #[command(flatten)]

@@ -46,7 +46,7 @@ pub(crate) struct PruneArgs {
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Also delete the work of their runs saved on refs/remand/wip
+    /// Also delete the work that their runs saved on refs/remand/wip
     #[arg(long)]
     refs: bool,
 

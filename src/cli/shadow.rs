@@ -15,7 +15,7 @@ use crate::daemon::UnreadShadow;
 /// Turn shadow mode on or off for a change
 ///
 /// In shadow mode nothing is fixed, pushed or posted. With `review`, agents review the change read-only and the result is
-/// stored; with `dry`, no agent runs and remand records what would have run. A running agent may finish. `off` runs the
+/// stored; with `dry`, no agent runs and remand records what would have run. A running agent is allowed to finish. `off` runs the
 /// waiting work and reviews the head again.
 #[derive(Debug, Args)]
 #[command(

@@ -26,7 +26,7 @@ const CHANGES: usize = 20;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  remand stats\n  remand stats --json\n  remand stats --shadow")]
 pub(crate) struct StatsArgs {
-    /// Only changes in shadow: what was withheld, with an estimate of its cost
+    /// Only changes in shadow mode: what was withheld, with an estimate of its cost
     #[arg(long)]
     shadow: bool,
 }

@@ -20,16 +20,16 @@ use crate::text::list;
 /// Interval between two checks for work in progress.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Stop all work, or that of one project, until `remand start`
+/// Stop all work, or the work on one project, until `remand start`
 ///
 /// From then on, nothing is started, pushed or posted by `run`, `tick` or `work`, even after a restart; pull requests are
-/// still read. A running agent may finish: its work stays in the worktree and continues with the gates, the push and the
+/// still read. A running agent is allowed to finish: its work stays in the worktree and goes on to the gates, the push and the
 /// next review after `start`. The command waits until nothing is running.
 #[derive(Debug, Args)]
 #[command(
     after_help = "With --now, running agents, gates and set-ups are ended immediately. The unfinished work of an agent is saved \
 on refs/remand/wip/RUN, its worktree is reset, no attempt is counted, and it runs again after `start`.\n\n\
-Ctrl-C ends only the waiting; the stop remains in force. To stop the daemon itself, send it SIGTERM.\n\n\
+Ctrl-C ends only the wait; the stop remains in force. To stop the daemon itself, send it SIGTERM.\n\n\
 Examples:\n  remand stop --reason 'deploying'       everything\n  remand stop website --now              one project, immediately"
 )]
 pub(crate) struct StopArgs {
@@ -45,7 +45,7 @@ pub(crate) struct StopArgs {
     #[arg(long, value_name = "TEXT", visible_alias = "why")]
     reason: Option<String>,
 
-    /// Do not wait until nothing is running
+    /// Do not wait for running work to end
     #[arg(long)]
     no_wait: bool,
 }
@@ -53,15 +53,15 @@ pub(crate) struct StopArgs {
 /// Start work again after `remand stop`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without PROJECT, this ends the stop of everything. Projects that were stopped by name stay stopped, unless \
---all is given. A stop of everything also applies to projects that were started by name."
+    after_help = "Without PROJECT, this lifts a stop that applies to everything. Projects that were stopped by name stay stopped, unless \
+--all is given. A stop that applies to everything also stops projects that were started by name."
 )]
 pub(crate) struct StartArgs {
     /// Project [default: everything]
     #[arg(value_name = "PROJECT")]
     project: Option<String>,
 
-    /// End all stops, including those of single projects
+    /// Lift all stops, including those of individual projects
     #[arg(long, conflicts_with = "project")]
     all: bool,
 }

@@ -103,7 +103,7 @@ pub(crate) fn watch(args: &WatchArgs, ctx: &mut CommandContext) -> Result<ExitCo
         );
         return CommandError::new(what)
             .hint(format!(
-                "`remand budget {id} --fixes +N` allows more fixes, `remand shadow {id} review` turns on shadow mode"
+                "`remand budget {id} --fixes +N` allows more fixes; `remand shadow {id} review` turns on shadow mode"
             )).fail();
     }
     let what = if adopted.is_new {

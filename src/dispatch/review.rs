@@ -48,7 +48,7 @@ impl Task {
         if diff.files.is_empty() {
             return Err(Interrupt::fail(
                 format!(
-                    "nothing to review: {} has no changes against {}",
+                    "nothing to review: {} has no changes compared with {}",
                     self.change.branch, self.change.base
                 ),
                 "an empty diff cannot be approved: commit the work, then retry",

@@ -309,7 +309,7 @@ fn a_schedule_with_two_readings() {
      --> FOLDER/mine.toml:2:12
       |
     2 | schedule = "0 9 * * 1"
-      |            ^^^^^^^^^^^ weekday `1` is ambiguous: cron counts from Sunday = 0, this parser from Sunday = 1
+      |            ^^^^^^^^^^^ weekday `1` is ambiguous: Sunday is 0 in cron but 1 in this parser
       |
       = help: use the name of the weekday: Sun, Mon, Tue, Wed, Thu, Fri, Sat
     "#);

@@ -33,15 +33,13 @@ pub(crate) enum ScheduleError {
     FieldCount { count: usize },
     #[error("`{text}` is not a valid field")]
     Field { text: String },
-    #[error(
-        "weekday `{text}` is ambiguous: cron counts from Sunday = 0, this parser from Sunday = 1"
-    )]
+    #[error("weekday `{text}` is ambiguous: Sunday is 0 in cron but 1 in this parser")]
     WeekdayNumber { text: String },
     #[error(
-        "day `{day}` together with weekday `{weekday}` is ambiguous: cron runs when either matches, this parser when both do"
+        "day `{day}` together with weekday `{weekday}` is ambiguous: cron runs when either matches, but this parser would require both"
     )]
     DayAndWeekday { day: String, weekday: String },
-    #[error("it never runs in the next five years")]
+    #[error("it would not run in the next five years")]
     Never,
     #[error("a number or name is out of range")]
     Cron {

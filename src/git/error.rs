@@ -25,7 +25,7 @@ pub(crate) enum GitError {
     NotTrusted { path: PathBuf },
     #[error("the path {} is not UTF-8", path.display())]
     NotUtf8 { path: PathBuf },
-    #[error("HEAD is not on {expected} but on {}", found.as_deref().unwrap_or("detached"))]
+    #[error("HEAD is not on {expected} (found: {})", found.as_deref().unwrap_or("detached"))]
     NotOnBranch {
         expected: String,
         found: Option<String>,
@@ -77,7 +77,7 @@ pub(crate) enum GitError {
     BadRunName { text: String },
     /// Everything was reverted, and git still reports changes: a filter or another process makes
     /// them.
-    #[error("the worktree is not clean after it was restored: {}", paths.join(", "))]
+    #[error("the worktree is still not clean after being restored: {}", paths.join(", "))]
     StillDirty { paths: Vec<String> },
     #[error("{branch} is at {}, not at {expected}", found.as_deref().unwrap_or("no commit"))]
     Elsewhere {

@@ -363,7 +363,7 @@ fn a_prompt_describes_the_environment() {
     let mut context = review_of("x");
     let text = prompts().review(&context).unwrap().text;
     assert!(
-        text.contains("You have 10 minutes.\nYou run in a sandbox"),
+        text.contains("You have 10 minutes.\nYou are running in a sandbox"),
         "{text}"
     );
     context.environment.sandboxed = false;
@@ -371,7 +371,7 @@ fn a_prompt_describes_the_environment() {
     assert!(!text.contains("sandbox"), "{text}");
     let text = prompts().fix(&fix_of("x")).unwrap().text;
     assert!(
-        text.contains("You have 10 minutes.\nYou run in a sandbox"),
+        text.contains("You have 10 minutes.\nYou are running in a sandbox"),
         "{text}"
     );
 }
@@ -399,7 +399,7 @@ fn a_fix_prompt_is_complete() {
         "at: src/retry.rs:12\nnever stops\n",
         "Address every comment and every finding",
         "Do not touch unrelated code",
-        "other places of the same mistake",
+        "other instances of the same mistake",
         "already has a pull request, number 42",
         "Do not create another branch or pull request",
         "remand commits the rest",
@@ -447,14 +447,14 @@ fn a_small_review_prompt_whole() {
     base: main
     end 0123456789abcdef0123456789abcdef
 
-    Review everything between the merge base `1111111111111111111111111111111111111111` and HEAD `2222222222222222222222222222222222222222`, not only the last commit:
+    Review everything between the merge base `1111111111111111111111111111111111111111` and HEAD `2222222222222222222222222222222222222222`, not just the last commit:
     `git diff 1111111111111111111111111111111111111111...HEAD` shows it.
 
     ## Environment
 
     You are in a checkout of HEAD. Read the files around the diff before you conclude. The checkout is read-only for you:
     edits are undone and reported, so describe a fix instead of making it. You have 10 minutes.
-    You run in a sandbox: only the worktree and its repository are writable, and home directories are hidden.
+    You are running in a sandbox: only the worktree and its repository are writable, and home directories are hidden.
 
     ## The author's description
 
@@ -474,25 +474,25 @@ fn a_small_review_prompt_whole() {
 
     ## What to check, in this order
 
-    1. **compliance**: compare the code with the issue above. A requirement that
-       is missing, incomplete or implemented differently comes first.
+    1. **compliance**: compare the code with the issue above. Report first
+       any requirement that is missing, incomplete or implemented differently.
     2. **security**: unvalidated input, missing authorization, secrets in the code, injection (SQL, HTML, path, shell).
     3. **architecture**: is the code where a reader would look for it, consistent with its surroundings, with no unnecessary
        layer or dependency?
     4. **logic**: boundary cases, empty and very large inputs, ignored or half-handled errors, race conditions, off-by-one
        errors.
     5. **performance**: repeated work in loops, one query per row, memory that grows without limit.
-    6. **testing**: would a test fail if the new behaviour broke? Do the tests cover boundary cases, or only mocks?
-    7. **documentation**: difficult code is explained, public interfaces are described, no comment is wrong.
-       (Use **style** for violations of rules of this project.)
+    6. **testing**: would a test fail if the new behaviour broke? Do the tests cover boundary cases, and more than mocks?
+    7. **documentation**: is difficult code explained, are public interfaces described, and are all comments correct?
+       (Use **style** for violations of this project's rules.)
 
     ## Evidence
 
     - Report only problems that this change introduces or was supposed to solve. Problems that existed before and are not
       made worse are not findings.
-    - For every finding at medium or above, name the input or sequence of events that fails, or quote the code that is wrong.
-      If you cannot, check it in the code or with a test; if it remains a suspicion, do not report it.
-    - If a mistake occurs more than once, find all places and list them in one finding, so that one fix can resolve them all.
+    - For every finding of medium severity or above, name the input or sequence of events that fails, or quote the code
+      that is wrong. If you cannot, check it in the code or with a test; if it remains a suspicion, do not report it.
+    - If a mistake is repeated, find every occurrence and list them in one finding, so that one fix can resolve them all.
 
     ## The diff
 

@@ -71,7 +71,7 @@ const ISSUE: Variable = variable! {
     issue: RecordOrNone[number title text left_out] = "issue that the pull request closes, or none"
 };
 const MAX_CYCLES: Variable =
-    variable! { max_cycles: Number = "maximum number of fixes before a person is asked" };
+    variable! { max_cycles: Number = "maximum number of fixes before a person has to decide" };
 const TIME_LIMIT_MIN: Variable = variable! {
     time_limit_min: Number = "time limit of the run, in minutes"
 };

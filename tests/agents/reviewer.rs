@@ -215,7 +215,7 @@ fn has_nothing_to_review() {
     play.world
         .git(&play.repo, &["merge", "-q", "--ff-only", "feature"]);
     play.tick().ok();
-    play.is_escalated("nothing to review: feature has no changes against main");
+    play.is_escalated("nothing to review: feature has no changes compared with main");
     assert_eq!(play.count("runs"), 0);
     assert_eq!(play.count("reviews"), 0, "an empty diff is no approval");
     play.world

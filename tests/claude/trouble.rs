@@ -76,7 +76,7 @@ fn a_rate_limit_is_a_hold_after_its_own_bounded_retries() {
     stage.tick();
     stage
         .play
-        .is_held("rate limit is reached: API Error: Request rejected (429)");
+        .is_held("rate limit has been reached: API Error: Request rejected (429)");
     assert_eq!(model.asked().len(), 2, "once, and once more by itself");
     let log = stage.play.world.remand(&["log", "c1"]).ok().stdout;
     assert!(
@@ -137,7 +137,7 @@ fn a_usage_limit_is_a_hold_until_it_is_over() {
     tick.env_remove("ANTHROPIC_API_KEY")
         .env("CLAUDE_CODE_OAUTH_TOKEN", "token-of-the-test");
     crate::support::run(&mut tick).ok();
-    stage.play.is_held("claude's usage limit is reached");
+    stage.play.is_held("claude's usage limit has been reached");
     let told = stage
         .play
         .world

@@ -215,7 +215,7 @@ fn a_persons_review_is_one_fix_that_is_told_all_of_it() {
         // 5. the branch
         "This branch already has a pull request, number 1. Stay on it. Do not create another branch or pull request.",
         "You may commit",
-        "pushes to the branch of the pull request",
+        "pushes to the pull request's branch",
     ] {
         assert!(prompt.contains(part), "{part:?} is not in\n{prompt}");
     }

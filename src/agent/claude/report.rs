@@ -203,9 +203,10 @@ impl Report {
         let status = self.field("api_error_status").and_then(Value::as_i64);
         let kind = self.api_error.as_deref().unwrap_or_default();
         match (self.text("api_error"), kind, status) {
-            ("usage_limit_reached", ..) => {
-                hold("claude's usage limit is reached", self.limit_is_over())
-            }
+            ("usage_limit_reached", ..) => hold(
+                "claude's usage limit has been reached",
+                self.limit_is_over(),
+            ),
             ("connection_failed", ..) => hold("claude cannot reach its API", None),
             (_, "authentication_failed" | "oauth_org_not_allowed", _) | (.., Some(401 | 403)) => {
                 hold(
@@ -213,9 +214,10 @@ impl Report {
                     None,
                 )
             }
-            (_, "rate_limit", _) | (.., Some(429)) => {
-                hold("claude's API rate limit is reached", self.limit_is_over())
-            }
+            (_, "rate_limit", _) | (.., Some(429)) => hold(
+                "claude's API rate limit has been reached",
+                self.limit_is_over(),
+            ),
             (_, "billing_error", _) => hold("claude's account has no credit left", None),
             (_, "overloaded" | "server_error", _) | (.., Some(408 | 500..=599)) => {
                 hold("claude's API is unavailable", None)

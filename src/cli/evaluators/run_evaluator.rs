@@ -53,7 +53,7 @@ pub(super) fn run(
                 stop_sentence(stop)
             ))
             .hint(format!(
-                "`{}` ends the stop; --dry-run works without that",
+                "`{}` lifts the stop; --dry-run works despite it",
                 stop_command(stop)
             ))
             .fail();

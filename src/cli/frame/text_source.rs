@@ -24,7 +24,7 @@ pub(crate) struct TextArgs {
     #[arg(value_name = "TEXT")]
     argument: Option<String>,
 
-    /// Text as an option; `-` reads it from stdin
+    /// Text, given as an option; `-` reads it from stdin
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
 

@@ -48,7 +48,7 @@ pub(super) fn render(choices: &Choices) -> String {
         );
     }
     text.push_str(
-        "\n[loop]\n# Limit on the cost of one change in US dollars; when it is reached, a person is asked.\nmax_cost_usd = 10.0\n\
+        "\n[loop]\n# Limit on the cost of one change in US dollars; when it is reached, a person has to decide.\nmax_cost_usd = 10.0\n\
          # Limit on the cost of all changes per day; when it is reached, work waits for the next day.\n\
          max_cost_usd_per_day = 50.0\n",
     );
@@ -131,7 +131,7 @@ fn table(agent: &AgentChoice, name: &str, gates: &[&Vec<String>]) -> String {
         allow.dedup();
         if !allow.is_empty() {
             text.push_str(&format!(
-                "# Commands that it may run without asking, in addition to editing files.\nallow = {}\n",
+                "# Commands that it can run without asking, in addition to editing files.\nallow = {}\n",
                 list(&allow)
             ));
         }

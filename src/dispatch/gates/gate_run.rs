@@ -315,7 +315,7 @@ pub(crate) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf> {
             return Ok(dir);
         }
     }
-    Err(Interrupt::hold("too many directories of this gate"))
+    Err(Interrupt::hold("too many directories for this gate"))
 }
 
 /// Returns at most this many bytes from the end of an output, starting with a whole line if possible.

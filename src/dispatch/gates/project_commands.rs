@@ -145,7 +145,7 @@ impl ProjectCommands<'_> {
             }
             return Ok(dir);
         }
-        Err(Interrupt::hold("too many directories of this job"))
+        Err(Interrupt::hold("too many directories for this job"))
     }
 
     /// Returns a new directory for each job of this name, created.

@@ -140,7 +140,7 @@ impl Task {
         {
             None => Ok(()),
             Some(Writer { pid, name, path }) => Err(Interrupt::hold(format!(
-                "{} is open for writing in process {pid} ({name}); the agent starts when it is closed",
+                "{} is open for writing in process {pid} ({name}); the agent will start when it is closed",
                 path.display()
             ))),
         }

@@ -154,7 +154,7 @@ fn trouble_of_its_surroundings_is_a_hold() {
         ),
         (
             recorded!("rate_limit"),
-            "rate limit is reached: API Error: Request rejected (429)",
+            "rate limit has been reached: API Error: Request rejected (429)",
         ),
         (
             recorded!("overloaded"),
@@ -184,7 +184,7 @@ fn trouble_of_its_surroundings_is_a_hold() {
     let (reason, until) = held(recorded!("usage_limit"));
     assert_eq!(
         reason,
-        "claude's usage limit is reached: You've hit your 5-hour limit · resets 1am (UTC)"
+        "claude's usage limit has been reached: You've hit your 5-hour limit · resets 1am (UTC)"
     );
     assert_eq!(until, Some(Time::from_millis(1_794_877_258_000)));
     let old = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"Claude AI usage limit reached|1794877258"}"#;
