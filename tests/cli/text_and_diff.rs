@@ -23,6 +23,17 @@ fn on_terminal(world: &World, vars: &[(&str, &Path)], args: &[&str], test: &str)
 }
 
 #[test]
+fn a_text_may_begin_with_a_dash() {
+    let site = Site::with_agents(FIXER);
+    site.remand(&["tick"]).ok();
+    site.remand(&["reject", "c1", "--text", "-1 is not handled"])
+        .ok();
+    let event =
+        "SELECT summary FROM events WHERE event_type = 'work_rejected' ORDER BY id DESC LIMIT 1";
+    assert_eq!(site.world.sqlite(event), "-1 is not handled");
+}
+
+#[test]
 fn a_text_is_written_in_the_editor() {
     let site = Site::under_review();
     let seen = site.world.root().join("seen");

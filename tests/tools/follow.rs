@@ -247,6 +247,18 @@ fn a_watched_status_in_a_pipe_comes_again_only_when_something_changed() {
     assert!(!third.contains("paused"), "{third:?}");
 }
 
+/// Its branch is compared with the reviewed commit by a git process.
+#[test]
+fn a_change_that_is_ready_can_be_watched() {
+    let site = Site::with_agents(crate::cli::FIXER);
+    site.remand(&["tick"]).ok();
+    let following = Following::begin(&site, &["status", "c1", "--watch"]);
+    following.until("spent");
+    site.remand(&["approve", "c1"]).ok();
+    let second = following.until("spent");
+    assert!(second.contains("approved"), "{second:?}");
+}
+
 #[test]
 fn a_watched_status_as_json_is_a_line_each() {
     let site = Site::under_review();

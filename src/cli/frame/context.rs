@@ -409,11 +409,15 @@ pub(crate) fn said(text: &str) -> Result<String> {
 
 /// Runs a future that waits for child processes or timers, on this thread.
 pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    Ok(runtime()?.block_on(work))
+}
+
+/// Creates a runtime that works on the thread that waits for it.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("cannot start the async runtime")?;
-    Ok(runtime.block_on(work))
+        .context("cannot start the async runtime")
 }
 
 /// Formats an optional change id for a list.

@@ -1,6 +1,6 @@
 //! Log of the loops, on stderr.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 
 use tracing_subscriber::EnvFilter;
 
@@ -45,7 +45,12 @@ pub(crate) fn begin(settings: &Log, verbose: u8, talk: Talk) {
             .try_init(),
         (LogFormat::Json, true) => builder.json().map_event_format(Prioritized).try_init(),
         (LogFormat::Json, false) => builder.json().try_init(),
-        (LogFormat::Text, false) => builder.with_ansi(io::stderr().is_terminal()).try_init(),
+        (LogFormat::Text, false) => {
+            // As for all other output: not in a pipe, with NO_COLOR or on a dumb terminal.
+            let choice = anstream::AutoStream::choice(&io::stderr());
+            let is_coloured = choice != anstream::ColorChoice::Never;
+            builder.with_ansi(is_coloured).try_init()
+        }
     };
     // A second logger in one process would be a bug, but not a reason to fail.
     drop(begun);

@@ -25,7 +25,7 @@ pub(crate) struct TextArgs {
     argument: Option<String>,
 
     /// Text, given as an option; `-` reads it from stdin
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     text: Option<String>,
 
     /// File to read the text from; `-` reads it from stdin

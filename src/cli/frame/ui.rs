@@ -155,8 +155,18 @@ impl Ui {
 
     /// Prints one line of a result.
     pub(crate) fn line(&mut self, line: impl Into<Line>) -> io::Result<()> {
-        let line = line.into().render();
-        self.put(format_args!("{line}\n"))
+        let line = line.into();
+        // A screen that is redrawn does not wrap: what is too long would overwrite its last column.
+        let Some(width) = self
+            .width
+            .filter(|_| self.kept.is_some() && self.is_screen())
+        else {
+            return self.put(format_args!("{}\n", line.render()));
+        };
+        for part in line.wrap(width, 2) {
+            self.put(format_args!("{}\n", part.cut(width).render()))?;
+        }
+        Ok(())
     }
 
     /// Prints a line of a result, broken at spaces on a terminal, all but the first part indented.

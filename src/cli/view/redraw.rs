@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::cli::frame::context::{CommandContext, wait};
+use crate::cli::frame::context::{CommandContext, runtime};
 use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::screen::{Request, Screen};
 use crate::cli::frame::ui::Format;
@@ -25,46 +25,49 @@ pub(crate) fn follow(
     once: impl Fn(&mut CommandContext) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
     let board = ctx.board()?;
-    wait(async move {
-        let mut watch = Watch::new(board.path(), LOOK);
-        let mut shown: Option<(String, Time)> = None;
-        let mut screen = if ctx.out.is_screen() {
-            Some(Screen::enter()?)
-        } else {
-            None
-        };
-        loop {
-            let begun = Instant::now();
-            if is_another(ctx, &once, shown.as_ref())? {
-                let now = clock::now();
-                let key = text_at(ctx, &once, now)?;
-                let picture = if ctx.out.is_json() {
-                    one_line(ctx, &once, now)?
-                } else {
-                    key.clone()
-                };
-                ctx.out.draw(&picture, shown.is_none())?;
-                shown = Some((key, now));
-            }
+    // Drawing is not part of the waiting: what is drawn may itself wait for a process.
+    let runtime = runtime()?;
+    let is_screen = ctx.out.is_screen();
+    let (mut watch, screen) = runtime.block_on(async {
+        let screen = is_screen.then(Screen::enter).transpose();
+        (Watch::new(board.path(), LOOK), screen)
+    });
+    let (mut screen, mut shown) = (screen?, None::<(String, Time)>);
+    loop {
+        let begun = Instant::now();
+        if is_another(ctx, &once, shown.as_ref())? {
+            let now = clock::now();
+            let key = text_at(ctx, &once, now)?;
+            let picture = if ctx.out.is_json() {
+                one_line(ctx, &once, now)?
+            } else {
+                key.clone()
+            };
+            ctx.out.draw(&picture, shown.is_none())?;
+            shown = Some((key, now));
+        }
+        let request = runtime.block_on(async {
             let pause = async {
                 watch.next().await;
                 tokio::time::sleep(LEAST.saturating_sub(begun.elapsed())).await;
             };
             tokio::select! {
-                () = pause => {}
-                request = requested(&mut screen) => match request {
-                    Request::Quit => return Ok(ExitCode::Done),
-                    Request::Resize => {
-                        ctx.out.measure();
-                        shown = None;
-                    }
-                },
+                () = pause => None,
+                request = requested(&mut screen) => Some(request),
             }
-            if ctx.out.is_deserted() {
-                return Ok(ExitCode::Done);
+        });
+        match request {
+            Some(Request::Quit) => return Ok(ExitCode::Done),
+            Some(Request::Resize) => {
+                ctx.out.measure();
+                shown = None;
             }
+            None => {}
         }
-    })?
+        if ctx.out.is_deserted() {
+            return Ok(ExitCode::Done);
+        }
+    }
 }
 
 async fn requested(screen: &mut Option<Screen>) -> Request {
