@@ -14,7 +14,7 @@ use crate::explain::pr_name;
 use crate::finding::Finding;
 use crate::intent::IntentKind;
 use crate::text::{count, prefixed, truncate};
-use crate::work::{Ended, LoopStep, Source};
+use crate::work::{Ended, LoopStep, RejectionState, Source};
 
 /// Maximum number of events per read.
 const BATCH: i64 = 500;
@@ -158,7 +158,9 @@ fn words(conn: &Conn, event: &Event) -> bb::Result<Option<(TextStyle, String)>> 
         | EventType::HeadMoved
         | EventType::Shadowed
         | EventType::Reloaded => (TextStyle::Plain, summary()),
-        EventType::StateChanged => return Ok(ready(event).map(|text| (TextStyle::Good, text))),
+        EventType::StateChanged => {
+            return Ok(ready(conn, event)?.map(|text| (TextStyle::Good, text)));
+        }
         EventType::SetupRun if is_failed_setup(event) => (TextStyle::Notice, summary()),
         EventType::Skipped if is_skip_to_show(event) => (TextStyle::Notice, summary()),
         EventType::SetupRun
@@ -297,12 +299,20 @@ fn escalated(event: &Event) -> String {
     format!("needs you: {}", escalated.reason)
 }
 
-/// Describes what a person can do with a change that passed its review.
-fn ready(event: &Event) -> Option<String> {
-    let moved = event.body::<body::StateChanged>()?;
-    let id = event.change_id.as_ref()?;
-    (moved.to == Some(State::ReadyForHumanReview))
-        .then(|| format!("ready for you: `remand diff {id}`, then `remand approve {id}`"))
+/// Describes what a person can do with a change that passed its review, unless another rejection is
+/// waiting.
+fn ready(conn: &Conn, event: &Event) -> bb::Result<Option<String>> {
+    let moved = event.body::<body::StateChanged>().unwrap_or_default();
+    let Some(id) = event
+        .change_id
+        .as_ref()
+        .filter(|_| moved.to == Some(State::ReadyForHumanReview))
+    else {
+        return Ok(None);
+    };
+    let pending = bb::rejections_of(conn, id, Some(RejectionState::Pending))?;
+    let text = format!("ready for you: `remand diff {id}`, then `remand approve {id}`");
+    Ok(pending.is_empty().then_some(text))
 }
 
 fn is_merge(event: &Event) -> bool {

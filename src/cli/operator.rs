@@ -10,8 +10,10 @@ use crate::blackboard as bb;
 use crate::blackboard::{BoardError, Guidance};
 use crate::cli::frame::context::CommandContext;
 use crate::cli::frame::error::{ExitCode, refused_for};
+use crate::cli::frame::running_daemon;
 use crate::cli::frame::text_source::TextArgs;
 use crate::cli::view::print_change::told;
+use crate::explain::Because;
 use crate::text::count;
 
 /// Retry the failed step of an escalated change
@@ -165,6 +167,9 @@ pub(crate) fn post(args: &PostArgs, ctx: &mut CommandContext) -> Result<ExitCode
     let opened = ctx.write("post", |conn, step| {
         bb::post(conn, &id, &step.actor, step.now)
     })?;
+    if opened > 0 && !ctx.out.is_json() {
+        running_daemon::absence(ctx, [Because::Queued])?;
+    }
     let outcome = match opened {
         0 => "has no posts to retry".to_owned(),
         n => format!("has {} to retry", count(n, "post")),

@@ -400,6 +400,7 @@ fn a_post_that_github_refuses_is_shown_until_a_person_has_it_posted() {
     );
     stage.forge.clear_faults();
     let said = play.world.remand(&["post", "c1"]).ok().stdout;
+    assert!(said.starts_with("no daemon is running"), "{said}");
     assert!(said.contains("1 post"), "{said}");
     stage.tick();
     assert_eq!(stage.forge.reviews(1).len(), 1, "{:#?}", play.events());
