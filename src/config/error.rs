@@ -23,7 +23,7 @@ pub(crate) enum ConfigError {
     #[error("{0}")]
     Invalid(Report),
     #[error(
-        "error: cannot determine the path of the database: neither HOME nor XDG_STATE_HOME is set to an absolute path\n  = help: set one of them, REMAND_DB, or `blackboard` in the config file, or use --db FILE"
+        "error: cannot determine the database path: neither HOME nor XDG_STATE_HOME is set to an absolute path\n  = help: set one of them, REMAND_DB, or `blackboard` in the config file, or use --db FILE"
     )]
     NoHome,
 }

@@ -241,7 +241,7 @@ fn without_a_home_the_database_must_be_named() {
     let error = load_in(&ConfigLocation::default(), &environment).unwrap_err();
     assert!(matches!(error, ConfigError::NoHome));
     insta::assert_snapshot!(error, @"
-    error: cannot determine the path of the database: neither HOME nor XDG_STATE_HOME is set to an absolute path
+    error: cannot determine the database path: neither HOME nor XDG_STATE_HOME is set to an absolute path
       = help: set one of them, REMAND_DB, or `blackboard` in the config file, or use --db FILE
     ");
     let place = ConfigLocation {

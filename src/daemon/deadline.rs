@@ -121,7 +121,7 @@ impl Bounds {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .context("cannot start the runtime of the stop thread")?;
+            .context("cannot start the stop thread's async runtime")?;
         let grace_s = Arc::clone(&self.grace_s);
         let watch = move || {
             runtime.block_on(async {

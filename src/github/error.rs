@@ -13,7 +13,7 @@ pub(crate) enum GithubError {
     #[error("gh is not logged in")]
     LoggedOut,
     /// Access is denied, to everything or to this repository, until a person acts.
-    #[error("GitHub does not allow this for gh's account: {message}{}", authorize(url.as_deref()))]
+    #[error("GitHub refused this for the account that gh is logged in to: {message}{}", authorize(url.as_deref()))]
     Auth {
         message: String,
         /// URL for authorizing an organization's single sign-on.

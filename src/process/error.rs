@@ -37,7 +37,7 @@ pub(crate) enum ProcessError {
         #[source]
         source: io::Error,
     },
-    #[error("cannot convert the job of a run to or from JSON")]
+    #[error("cannot convert a run's job to or from JSON")]
     Job(#[source] serde_json::Error),
     #[error("{} is not a valid result of a run", path.display())]
     BadExit {

@@ -490,7 +490,7 @@ fn a_small_review_prompt_whole() {
 
     - Report only problems that this change introduces or was supposed to solve. Problems that existed before and are not
       made worse are not findings.
-    - For every finding of medium severity or above, name the input or sequence of events that fails, or quote the code
+    - For every finding of medium severity or above, name the input or sequence of events that triggers the failure, or quote the code
       that is wrong. If you cannot, check it in the code or with a test; if it remains a suspicion, do not report it.
     - If a mistake is repeated, find every occurrence and list them in one finding, so that one fix can resolve them all.
 

@@ -20,7 +20,7 @@ const SCISSORS: &str = "# ------------------------ >8 ------------------------";
 #[derive(Debug, Clone, Args)]
 #[group(id = "text_source", multiple = false)]
 pub(crate) struct TextArgs {
-    /// Text [default: opens $VISUAL or $EDITOR on a terminal]
+    /// Text [default: opens $VISUAL or $EDITOR, if run in a terminal]
     #[arg(value_name = "TEXT")]
     argument: Option<String>,
 
