@@ -58,7 +58,7 @@ pub(crate) fn refuse_moved(ctx: &CommandContext, change: &Change) -> Result<()> 
         "{}, then approve it after the review",
         change.submit_advice()
     );
-    CommandError::new(what).hint(hint).fail()
+    CommandError::new(what).fail_with_hint(hint)
 }
 
 /// Current head of the branch if it differs from the judged one; `None` if it cannot be read.

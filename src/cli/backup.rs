@@ -117,8 +117,7 @@ impl Target {
         let shown = file.display();
         if file.is_dir() {
             return CommandError::usage(format!("{shown} is a directory"))
-                .hint("give the path of a file in it")
-                .fail();
+                .fail_with_hint("give the path of a file in it");
         }
         let is_there = file.symlink_metadata().is_ok();
         // The copy replaces the target of a symlink, not the symlink itself.
@@ -131,13 +130,11 @@ impl Target {
         };
         if parts_of(blackboard).iter().any(|part| is_same(part, &file)) {
             return CommandError::usage(format!("{shown} is the blackboard itself"))
-                .hint("choose another file")
-                .fail();
+                .fail_with_hint("choose another file");
         }
         if is_there && !force {
             return CommandError::new(format!("{shown} already exists"))
-                .hint("use --force to replace it")
-                .fail();
+                .fail_with_hint("use --force to replace it");
         }
         if is_there && !file.is_file() {
             return CommandError::usage(format!("{shown} is not a regular file")).fail();
@@ -156,7 +153,7 @@ impl Target {
                 "the temporary file for {shown} would be {}, which is the blackboard itself",
                 part.display()
             );
-            return CommandError::usage(what).hint("choose another file").fail();
+            return CommandError::usage(what).fail_with_hint("choose another file");
         }
         Ok(Self {
             file,
@@ -173,8 +170,7 @@ impl Target {
         let shown = self.file.display();
         if daemon::holder(&self.file).is_some() || wake::is_heard(&self.file) {
             return CommandError::new(format!("a daemon is using {shown}"))
-                .hint("stop it, or choose another file")
-                .fail();
+                .fail_with_hint("stop it, or choose another file");
         }
         let logs = LOGS.map(|end| with_end(&self.file, end));
         let Some(log) = logs.iter().find(|log| log.symlink_metadata().is_ok()) else {
@@ -194,8 +190,7 @@ impl Target {
             "{} exists and would be treated as part of the copy",
             log.display()
         ))
-        .hint(hint)
-        .fail()
+        .fail_with_hint(hint)
     }
 }
 
@@ -292,8 +287,7 @@ impl Drop for Part {
 fn remove_leftover(path: &Path) -> Result<()> {
     if !path.symlink_metadata()?.is_file() {
         return CommandError::new("it was not left by a backup")
-            .hint("move it elsewhere, or choose another file")
-            .fail();
+            .fail_with_hint("move it elsewhere, or choose another file");
     }
     let left = OpenOptions::new().write(true).open(path)?;
     match flock(&left, FlockOperation::NonBlockingLockExclusive) {

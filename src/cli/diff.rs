@@ -79,8 +79,7 @@ pub(crate) fn diff(args: &DiffArgs, ctx: &mut CommandContext) -> Result<ExitCode
             "--cycle needs a change, but {} is a run",
             run.run_id
         ))
-        .hint(format!("use `remand diff {} --cycle N`", change.change_id))
-        .fail();
+        .fail_with_hint(format!("use `remand diff {} --cycle N`", change.change_id));
     }
     let project = ctx.read(|conn| bb::project(conn, &change.project_id))?;
     // All worktrees share the objects, so this works even after the worktree of the change was
@@ -195,8 +194,7 @@ async fn work_of(git: &Git, place: &Place, run: &Run) -> Result<(String, String)
                 None => format!("{id} is still running: its work is in the worktree"),
             };
             CommandError::not_found(what)
-                .hint(format!("`remand log {id}` shows the output of its agent"))
-                .fail()
+                .fail_with_hint(format!("`remand log {id}` shows the output of its agent"))
         }
     }
 }
@@ -245,8 +243,7 @@ fn one_fix(ctx: &CommandContext, change: &Change, cycle: i64) -> Result<(String,
                 n => format!("there are {n} fixes: --cycle 1 to {n}"),
             };
             CommandError::not_found(format!("{} has no fix {cycle}", change.change_id))
-                .hint(hint)
-                .fail()
+                .fail_with_hint(hint)
         }
     }
 }

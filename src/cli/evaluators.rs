@@ -166,7 +166,7 @@ fn programs_are_there(definitions: &[Definition]) -> Result<()> {
                 program.display()
             );
             let hint = "paths are relative to the directory of the evaluator's file; names are looked up in $PATH";
-            return CommandError::config(what).hint(hint).fail();
+            return CommandError::config(what).fail_with_hint(hint);
         }
     }
     Ok(())

@@ -106,14 +106,12 @@ pub(crate) fn init(args: &InitArgs, ctx: &mut CommandContext) -> Result<ExitCode
     ctx.may_begin();
     let Some(file) = config::file_to_write(ctx.place()) else {
         return CommandError::new("cannot determine the path of the config file: HOME is not set")
-            .hint("use --config FILE")
-            .fail();
+            .fail_with_hint("use --config FILE");
     };
     if file.exists() && !args.force {
         let hint = "`remand project add PATH` adds a repository to it; --force replaces it and keeps a copy";
         return CommandError::new(format!("the config file {} already exists", file.display()))
-            .hint(hint)
-            .fail();
+            .fail_with_hint(hint);
     }
     let mut ask = Ask::new(args.yes || ctx.out.is_json());
     let choices = choose(args, ctx, &mut ask)?;
@@ -258,8 +256,7 @@ fn projects(
         let hint =
             "use --project once, and add the others with `remand project add PATH --name NAME`";
         return CommandError::usage("--name cannot be used with more than one project")
-            .hint(hint)
-            .fail();
+            .fail_with_hint(hint);
     }
     for path in &args.projects {
         let project = ProjectChoice::at(path, name, ctx)?;

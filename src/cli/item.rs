@@ -131,12 +131,9 @@ fn object(text: &str) -> Result<Map<String, Value>> {
     let hint = "use a JSON object, such as '{\"note\": \"by hand\"}'";
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => CommandError::usage("--metadata is not a JSON object")
-            .hint(hint)
-            .fail(),
+        Ok(_) => CommandError::usage("--metadata is not a JSON object").fail_with_hint(hint),
         Err(error) => CommandError::usage(format!("--metadata is not valid JSON: {error}"))
-            .hint(hint)
-            .fail(),
+            .fail_with_hint(hint),
     }
 }
 

@@ -154,8 +154,7 @@ fn which(ctx: &CommandContext, text: &str) -> Result<Run> {
         | Thing::Project(_)
         | Thing::Pull(_) => {
             return CommandError::usage(format!("`{text}` is not a run"))
-                .hint("use the id of a run (r1), an item (w1) or a change (c1)")
-                .fail();
+                .fail_with_hint("use the id of a run (r1), an item (w1) or a change (c1)");
         }
     };
     found.ok_or_else(|| {

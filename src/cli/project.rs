@@ -123,9 +123,7 @@ fn known(ctx: &CommandContext, name: &str) -> Result<Project> {
         }
         None => format!("projects: {}", names.join(", ")),
     };
-    CommandError::not_found(format!("no such project: `{name}`"))
-        .hint(hint)
-        .fail()
+    CommandError::not_found(format!("no such project: `{name}`")).fail_with_hint(hint)
 }
 
 fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
@@ -253,7 +251,7 @@ fn described(found: &git::Project, args: &AddArgs, ctx: &CommandContext) -> Resu
         let what = format!("invalid project name `{name}`");
         let hint = "use letters, digits, `-`, `_` and `.`, at most 64 bytes, not starting with `-` or `.`; `remand init` and \
                     `remand project add` accept --name NAME";
-        return CommandError::usage(what).hint(hint).fail();
+        return CommandError::usage(what).fail_with_hint(hint);
     }
     let repo = match &args.repo {
         Some(repo) => Some(checked_repo(repo)?),
@@ -269,7 +267,7 @@ fn described(found: &git::Project, args: &AddArgs, ctx: &CommandContext) -> Resu
             found.path.display()
         );
         return CommandError::new(what)
-            .hint("use `remand project add PATH --default-branch BRANCH`; the repository needs at least one commit").fail();
+            .fail_with_hint("use `remand project add PATH --default-branch BRANCH`; the repository needs at least one commit");
     };
     git::check_branch_name(&default_branch)
         .map_err(|error| CommandError::usage(error.to_string()))?;
@@ -308,8 +306,7 @@ fn checked_repo(text: &str) -> Result<String> {
         return Ok(text.to_owned());
     }
     CommandError::usage(format!("invalid repository name `{text}`"))
-        .hint("use owner/name, such as rust-lang/rust")
-        .fail()
+        .fail_with_hint("use owner/name, such as rust-lang/rust")
 }
 
 fn is_repo(text: &str) -> bool {
@@ -343,8 +340,7 @@ fn remote_url(found: &git::Project, args: &AddArgs) -> Result<Option<String>> {
         return match remote_url::unfit(url) {
             None => Ok(Some(url.clone())),
             Some(unfit) => CommandError::usage(format!("cannot use --url: {}", unfit.what()))
-                .hint(unfit.hint())
-                .fail(),
+                .fail_with_hint(unfit.hint()),
         };
     }
     match found
@@ -360,7 +356,7 @@ fn remote_url(found: &git::Project, args: &AddArgs) -> Result<Option<String>> {
                 found.path.display(),
                 unfit.what()
             );
-            CommandError::new(what).hint(unfit.hint()).fail()
+            CommandError::new(what).fail_with_hint(unfit.hint())
         }
         Some((_, Some(Unfit::Begins | Unfit::Kind | Unfit::Form))) | None => Ok(None),
     }

@@ -103,8 +103,7 @@ pub(crate) fn prune(args: &PruneArgs, ctx: &mut CommandContext) -> Result<ExitCo
         return CommandError::new(
             "--vacuum rewrites the whole blackboard, and a daemon is using it",
         )
-        .hint("omit --vacuum, or stop the daemon first")
-        .fail();
+        .fail_with_hint("omit --vacuum, or stop the daemon first");
     }
     let before = Time::from_millis(
         ctx.now

@@ -58,8 +58,7 @@ pub(crate) fn reload(_args: &ReloadArgs, ctx: &mut CommandContext) -> Result<Exi
     if daemon::holder(&blackboard).is_none() {
         let what = format!("no daemon is running on {}", blackboard.display());
         return CommandError::new(what)
-            .hint("`remand run` reads the configuration when it starts")
-            .fail();
+            .fail_with_hint("`remand run` reads the configuration when it starts");
     }
     let request = ctx.write("reload", |conn, step| {
         bb::request_reload(conn, &step.actor, step.now)
@@ -67,8 +66,7 @@ pub(crate) fn reload(_args: &ReloadArgs, ctx: &mut CommandContext) -> Result<Exi
     let Some(event) = answer(ctx, request)? else {
         let what = format!("the daemon has not answered within {} s", LIMIT.as_secs());
         return CommandError::new(what)
-            .hint("`remand status` shows whether it is running")
-            .fail();
+            .fail_with_hint("`remand status` shows whether it is running");
     };
     let told = told(&event);
     ctx.show(&told, print)?;

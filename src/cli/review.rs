@@ -183,12 +183,10 @@ fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> R
             "{} is the worktree of {id} for branch {}, but is now on {}",
             found.path, change.branch, found.branch
         );
-        return CommandError::new(what)
-            .hint(format!(
-                "run `git switch {}`, or give up the change with `remand cancel {id}`",
-                change.branch
-            ))
-            .fail();
+        return CommandError::new(what).fail_with_hint(format!(
+            "run `git switch {}`, or give up the change with `remand cancel {id}`",
+            change.branch
+        ));
     }
     if change.head == found.head {
         return same_head(change, open, review.is_some());
@@ -202,11 +200,9 @@ fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> R
             short_sha(&found.head),
             short_sha(&change.head)
         );
-        return CommandError::new(what)
-            .hint(format!(
-                "wait for it (`remand why {id}`), or cancel it with `remand item cancel {item}`"
-            ))
-            .fail();
+        return CommandError::new(what).fail_with_hint(format!(
+            "wait for it (`remand why {id}`), or cancel it with `remand item cancel {item}`"
+        ));
     }
     match change.state {
         State::ReadyForHumanReview
@@ -231,8 +227,7 @@ fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> R
                 short_sha(&found.head)
             );
             CommandError::new(what)
-                .hint(format!("`remand why {id}` explains what it is waiting for"))
-                .fail()
+                .fail_with_hint(format!("`remand why {id}` explains what it is waiting for"))
         }
     }
 }
@@ -245,8 +240,7 @@ fn same_head(change: &Change, open: Option<&Item>, is_judged: bool) -> Result<St
             .clone()
             .unwrap_or_else(|| format!("`remand why {id}`"));
         return CommandError::needs_person(format!("{id} needs you, and its head has not changed"))
-            .hint(decide)
-            .fail();
+            .fail_with_hint(decide);
     }
     Ok(Standing::Known(match open.map(|item| item.source) {
         Some(Source::CodeReview) => "already has a review in progress",

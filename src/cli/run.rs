@@ -94,10 +94,9 @@ pub(crate) fn run(_args: &RunArgs, ctx: &mut CommandContext) -> Result<ExitCode>
         Ok(()) => Ok(ExitCode::Done),
         Err(error) => match error.downcast::<AlreadyRunning>() {
             Ok(running) => CommandError::needs_person(running.to_string())
-                .hint(
+                .fail_with_hint(
                     "there can be one daemon per blackboard; all other commands, including `remand tick`, work while it runs",
-                )
-                .fail(),
+                ),
             Err(error) => Err(error),
         },
     }

@@ -134,7 +134,7 @@ pub(crate) fn service(command: &ServiceCommand, ctx: &mut CommandContext) -> Res
 fn refuse_for_root(which: &Which) -> Result<()> {
     if let Some(user) = config::sudo_user().filter(|_| !which.system && !which.user) {
         return CommandError::usage("with sudo, this would install the service for root")
-            .hint(format!("add --system for a system service, omit sudo to install it for {user}, or add --user to install it for root")).fail();
+            .fail_with_hint(format!("add --system for a system service, omit sudo to install it for {user}, or add --user to install it for root"));
     }
     Ok(())
 }
@@ -218,12 +218,11 @@ fn install(args: &InstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
             "the file was written; stop that daemon with `kill {pid}`, then run `{}`",
             start.join(" ")
         );
-        return CommandError::new(what).hint(hint).fail();
+        return CommandError::new(what).fail_with_hint(hint);
     }
     match failed {
         Some(why) => CommandError::new(format!("cannot start the service: {why}"))
-            .hint("the file was written; fix the error, then run the remaining commands")
-            .fail(),
+            .fail_with_hint("the file was written; fix the error, then run the remaining commands"),
         None => Ok(ExitCode::Done),
     }
 }
@@ -266,10 +265,10 @@ fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode>
             StepResult::Well => {}
             StepResult::Badly(why) if !args.force => {
                 return CommandError::new(format!("cannot stop the service, so {} was kept: {why}", site.file.display()))
-                    .hint(format!(
+                    .fail_with_hint(format!(
                         "fix the error and run `remand service uninstall{}` again, or use --force to remove the file anyway",
                         site.flags()
-                    )).fail();
+                    ));
             }
             // It may now be running without its file.
             StepResult::Badly(why) => left.extend(manager.late_stop_step().map(|step| (step, why))),

@@ -109,8 +109,7 @@ fn show(args: &ShowArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
         .collect();
     if let (Some(key), true) = (&args.key, shown.is_empty()) {
         return CommandError::not_found(format!("no such setting: `{key}`"))
-            .hint("`remand config show` lists all settings")
-            .fail();
+            .fail_with_hint("`remand config show` lists all settings");
     }
     ctx.show(&shown, |ctx, shown| print(ctx, shown, &in_force))
 }

@@ -187,9 +187,7 @@ fn known(ctx: &CommandContext, name: Option<&str>) -> Result<Option<ProjectId>> 
         [] => "there are no projects yet: `remand project add PATH`".to_owned(),
         [..] => format!("projects: {}", list(&known)),
     };
-    CommandError::not_found(format!("no such project: `{name}`"))
-        .hint(hint)
-        .fail()
+    CommandError::not_found(format!("no such project: `{name}`")).fail_with_hint(hint)
 }
 
 fn wait_out(

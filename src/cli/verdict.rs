@@ -101,9 +101,7 @@ fn asked(ctx: &CommandContext, change: &Change, text: Option<&str>) -> Result<Ve
     let body: Vec<String> = said.iter().cloned().chain(review).collect();
     if body.is_empty() {
         let what = format!("{} has no review that requests changes", change.change_id);
-        return CommandError::new(what)
-            .hint("describe the changes with --text")
-            .fail();
+        return CommandError::new(what).fail_with_hint("describe the changes with --text");
     }
     Ok(VerdictRequest {
         body: body.join("\n\n"),

@@ -56,7 +56,7 @@ pub(crate) fn watch(args: &WatchArgs, ctx: &mut CommandContext) -> Result<ExitCo
         let what = format!("`{}` is not a pull request", args.pull);
         let hint =
             "use owner/repo#42, a URL on https://github.com, or 42 in a checkout of the project";
-        return CommandError::usage(what).hint(hint).fail();
+        return CommandError::usage(what).fail_with_hint(hint);
     };
     if args
         .title
@@ -102,9 +102,9 @@ pub(crate) fn watch(args: &WatchArgs, ctx: &mut CommandContext) -> Result<ExitCo
             unused.join(", ")
         );
         return CommandError::new(what)
-            .hint(format!(
+            .fail_with_hint(format!(
                 "`remand budget {id} --fixes +N` allows more fixes; `remand shadow {id} review` turns on shadow mode"
-            )).fail();
+            ));
     }
     let what = if adopted.is_new {
         "now watched"

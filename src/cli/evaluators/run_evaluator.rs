@@ -52,11 +52,10 @@ pub(super) fn run(
                 "{}: programs cannot be started",
                 stop_sentence(stop)
             ))
-            .hint(format!(
+            .fail_with_hint(format!(
                 "`{}` lifts the stop; --dry-run works despite it",
                 stop_command(stop)
-            ))
-            .fail();
+            ));
         }
     }
     let mut board = if args.dry_run && settings.blackboard.exists() {
@@ -75,9 +74,7 @@ pub(super) fn run(
             "evaluator {} failed, and its output was discarded: {reason}",
             definition.name
         ));
-        return fail
-            .hint("docs/evaluators.md describes its input and its output")
-            .fail();
+        return fail.fail_with_hint("docs/evaluators.md describes its input and its output");
     }
     let value = json!({
         "evaluator": definition.name,

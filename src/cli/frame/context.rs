@@ -267,8 +267,7 @@ pub(crate) fn refuse_agents() -> Result<()> {
         return CommandError::new(
             "refused inside a run: agents and gates cannot use commands that change anything",
         )
-        .hint("an agent answers on stdout")
-        .fail();
+        .fail_with_hint("an agent answers on stdout");
     }
     Ok(())
 }
@@ -401,8 +400,7 @@ pub(crate) fn said(text: &str) -> Result<String> {
     };
     if text.trim().is_empty() {
         return CommandError::usage("the text is empty")
-            .hint("describe what should be done; `-` reads the text from stdin")
-            .fail();
+            .fail_with_hint("describe what should be done; `-` reads the text from stdin");
     }
     Ok(text)
 }

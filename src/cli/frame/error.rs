@@ -72,6 +72,11 @@ impl CommandError {
     pub(crate) fn fail<T>(self) -> anyhow::Result<T> {
         Err(self.into())
     }
+
+    /// Like `fail`, with a hint.
+    pub(crate) fn fail_with_hint<T>(self, hint: impl Into<String>) -> anyhow::Result<T> {
+        self.hint(hint).fail()
+    }
 }
 
 /// Changes the exit code of a refused command to 5 if its change is held or waits for a person.

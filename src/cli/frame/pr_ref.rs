@@ -77,22 +77,18 @@ impl PrRef {
         match fitting.len() {
             0 => {
                 let what = format!("there is no project for the repository {repo}");
-                CommandError::not_found(what)
-                    .hint(format!(
-                        "add it with `remand project add PATH --repo {repo}`"
-                    ))
-                    .fail()
+                CommandError::not_found(what).fail_with_hint(format!(
+                    "add it with `remand project add PATH --repo {repo}`"
+                ))
             }
             1 => Ok(fitting.remove(0)),
             _ => {
                 let names = list(fitting.iter().map(|project| &project.project_id));
                 let what = format!("several projects use the repository {repo}: {names}");
-                CommandError::new(what)
-                    .hint(format!(
-                        "change to the checkout of one of them and use `#{}`",
-                        self.number
-                    ))
-                    .fail()
+                CommandError::new(what).fail_with_hint(format!(
+                    "change to the checkout of one of them and use `#{}`",
+                    self.number
+                ))
             }
         }
     }

@@ -43,12 +43,10 @@ impl TextArgs {
                     CommandError::new("aborted: the text is empty").fail()
                 }
                 Some(text) => Ok(text),
-                None => CommandError::usage("no text given")
-                    .hint(
-                        "pass it as TEXT, --text TEXT or --file FILE (`-` means stdin); \
+                None => CommandError::usage("no text given").fail_with_hint(
+                    "pass it as TEXT, --text TEXT or --file FILE (`-` means stdin); \
                          on a terminal, $VISUAL or $EDITOR is opened instead",
-                    )
-                    .fail(),
+                ),
             },
         }
     }
@@ -74,8 +72,7 @@ impl TextArgs {
 fn said_in(text: &str) -> Result<String> {
     if text.trim().is_empty() {
         return CommandError::usage("the text is empty")
-            .hint("describe what should be done")
-            .fail();
+            .fail_with_hint("describe what should be done");
     }
     Ok(text.to_owned())
 }

@@ -60,8 +60,7 @@ impl AgentChoice {
         let agent = Self::read(text, "the agent")?;
         match agent.missing() {
             Some(program) => CommandError::new(format!("`{program}` was not found in PATH"))
-                .hint("use a program that is installed, or its absolute path")
-                .fail(),
+                .fail_with_hint("use a program that is installed, or its absolute path"),
             None => Ok(agent),
         }
     }
@@ -79,8 +78,7 @@ impl AgentChoice {
         }
         let Some(program) = command.first() else {
             return CommandError::usage(format!("{what} is empty"))
-                .hint("use `claude`, or a command with its arguments")
-                .fail();
+                .fail_with_hint("use `claude`, or a command with its arguments");
         };
         let stem = Path::new(program)
             .file_stem()
@@ -154,7 +152,7 @@ impl ProjectChoice {
                     "{} is already the project `{}`",
                     project.path, known.project_id
                 );
-                return CommandError::usage(what).hint("omit --name").fail();
+                return CommandError::usage(what).fail_with_hint("omit --name");
             }
             (Some(_), _) => {}
         }
@@ -193,9 +191,9 @@ impl ProjectChoice {
                 self.path.display(),
                 self.name
             );
-            return CommandError::usage(what)
-                .hint("add one of them later with `remand project add PATH --name NAME`")
-                .fail();
+            return CommandError::usage(what).fail_with_hint(
+                "add one of them later with `remand project add PATH --name NAME`",
+            );
         }
         others.push(self);
         Ok(())
@@ -214,8 +212,7 @@ fn refuse_taken(project: &Project, board: Option<&mut SyncDb>) -> Result<()> {
             "there is already a project `{}`: {}",
             other.project_id, other.path
         ))
-        .hint("choose another name with --name NAME")
-        .fail(),
+        .fail_with_hint("choose another name with --name NAME"),
         None => Ok(()),
     }
 }
@@ -239,8 +236,7 @@ pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
             (None, '|' | '&' | ';' | '<' | '>' | '$' | '`' | '\\' | '*') => {
                 let hint = "use a script, or a shell: sh -c '…'";
                 return refused(&format!("`{c}` is shell syntax, and no shell is used"))
-                    .hint(hint)
-                    .fail();
+                    .fail_with_hint(hint);
             }
             (_, c) => word.get_or_insert_default().push(c),
         }
@@ -257,8 +253,7 @@ pub(super) fn words(text: &str, what: &str) -> Result<Vec<String>> {
     }
     if words.first().is_some_and(|program| program.contains('=')) {
         return refused("a variable before a command is shell syntax, and no shell is used")
-            .hint("use env NAME=value COMMAND")
-            .fail();
+            .fail_with_hint("use env NAME=value COMMAND");
     }
     Ok(words)
 }

@@ -64,8 +64,7 @@ pub(crate) fn write_settings(
             let what =
                 "there is no config file yet to write --setup, --gate, --label and --shadow to";
             return CommandError::config(what)
-                .hint("`remand init` accepts the same options and writes one")
-                .fail();
+                .fail_with_hint("`remand init` accepts the same options and writes one");
         }
         return Ok(());
     };
@@ -86,9 +85,7 @@ pub(crate) fn write_settings(
                 project.name,
                 file.display()
             );
-            return CommandError::usage(what)
-                .hint("edit the settings there")
-                .fail();
+            return CommandError::usage(what).fail_with_hint("edit the settings there");
         }
         return Ok(());
     }
@@ -148,8 +145,7 @@ fn choose(
     let label = match &flags.label {
         Some(_) if project.repo.is_none() => {
             return CommandError::usage("--label needs a repository on GitHub")
-                .hint("use --repo OWNER/NAME, or omit --label")
-                .fail();
+                .fail_with_hint("use --repo OWNER/NAME, or omit --label");
         }
         Some(label) => Some(label.clone()),
         None if ask.is_asking() && project.repo.is_some() => super::ask_label(ctx, ask)?,

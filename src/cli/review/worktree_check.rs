@@ -55,7 +55,7 @@ async fn look_with(
         let hint = format!(
             "rename it with `git -C {shown} branch -m NAME`, using only letters, digits and . _ / -"
         );
-        return CommandError::new(refused.to_string()).hint(hint).fail();
+        return CommandError::new(refused.to_string()).fail_with_hint(hint);
     }
     if !worktree.place.is_linked() {
         let what =
@@ -65,7 +65,7 @@ async fn look_with(
             project.default_branch,
             folder_for(&branch)
         );
-        return CommandError::new(what).hint(hint).fail();
+        return CommandError::new(what).fail_with_hint(hint);
     }
     inside_roots(&path, &project, settings)?;
     clean(git, &worktree, &shown).await?;
@@ -122,8 +122,7 @@ async fn which_worktree(git: &Git, args: &ReviewArgs) -> Result<PathBuf> {
         "no worktree of {} is on branch {branch}",
         project.path.display()
     ))
-    .hint(hint)
-    .fail()
+    .fail_with_hint(hint)
 }
 
 async fn which_project(
@@ -149,7 +148,7 @@ async fn which_project(
         "add it with `remand project add {}`, or use --add-project",
         found.path.display()
     );
-    CommandError::new(what).hint(hint).fail()
+    CommandError::new(what).fail_with_hint(hint)
 }
 
 fn own_branch(
@@ -160,21 +159,17 @@ fn own_branch(
 ) -> Result<String> {
     if let Some(operation) = worktree.operation {
         let what = format!("a {operation} is in progress in {shown}");
-        return CommandError::new(what)
-            .hint("finish or abort it, then review")
-            .fail();
+        return CommandError::new(what).fail_with_hint("finish or abort it, then review");
     }
     let Some(branch) = worktree.branch.clone() else {
         let what = format!("{shown} has a detached HEAD");
         return CommandError::new(what)
-            .hint("create a branch with `git switch -c BRANCH`")
-            .fail();
+            .fail_with_hint("create a branch with `git switch -c BRANCH`");
     };
     if branch == project.default_branch || args.base.as_ref() == Some(&branch) {
         let what = format!("{shown} is on {branch}, the branch that work is merged into");
         return CommandError::new(what)
-            .hint("create a separate branch with `git switch -c BRANCH`")
-            .fail();
+            .fail_with_hint("create a separate branch with `git switch -c BRANCH`");
     }
     Ok(branch)
 }
@@ -197,9 +192,9 @@ fn inside_roots(path: &Path, project: &Project, settings: &Loaded) -> Result<()>
         path.display(),
         roots.join(", ")
     );
-    CommandError::new(what)
-        .hint("add its parent directory to `worktree_roots` in the settings, or move the worktree")
-        .fail()
+    CommandError::new(what).fail_with_hint(
+        "add its parent directory to `worktree_roots` in the settings, or move the worktree",
+    )
 }
 
 async fn clean(git: &Git, worktree: &Worktree, shown: &str) -> Result<()> {
@@ -214,9 +209,9 @@ async fn clean(git: &Git, worktree: &Worktree, shown: &str) -> Result<()> {
         named.push(&more);
     }
     let what = format!("{shown} is not clean: {}", named.join(", "));
-    CommandError::new(what)
-        .hint("only commits are reviewed: run `git add -A && git commit`, or `git stash -u`")
-        .fail()
+    CommandError::new(what).fail_with_hint(
+        "only commits are reviewed: run `git add -A && git commit`, or `git stash -u`",
+    )
 }
 
 struct Range<'a> {
@@ -231,13 +226,11 @@ async fn something_to_review(git: &Git, worktree: &Worktree, range: &Range<'_>) 
     let place = &worktree.place;
     let Some(base_head) = git.base_head(place, base).await? else {
         return CommandError::not_found(format!("the base branch {base} does not exist"))
-            .hint("choose a base with --base")
-            .fail();
+            .fail_with_hint("choose a base with --base");
     };
     let Some(merge_base) = git.merge_base(place, &base_head, head).await? else {
         return CommandError::new(format!("{branch} and {base} have no common history"))
-            .hint("choose another base with --base")
-            .fail();
+            .fail_with_hint("choose another base with --base");
     };
     let empty = || {
         CommandError::new(format!(

@@ -27,8 +27,7 @@ fn quoted(name: &str, value: &str) -> Result<String> {
         return CommandError::new(format!(
             "{name} contains a control character, which an environment file cannot hold"
         ))
-        .hint("unset it, or install without --with-logins")
-        .fail();
+        .fail_with_hint("unset it, or install without --with-logins");
     }
     let mut quoted = String::from("\"");
     for letter in value.chars() {

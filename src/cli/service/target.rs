@@ -150,12 +150,12 @@ impl InstallTarget {
             return Ok(());
         };
         if self.root.is_none() && !rustix::process::geteuid().is_root() {
-            return CommandError::new("only root can install a system service")
-                .hint(format!(
+            return CommandError::new("only root can install a system service").fail_with_hint(
+                format!(
                     "run `{}`, or install it for your user with `remand service install --user`",
                     self.with_sudo("install")
-                ))
-                .fail();
+                ),
+            );
         }
         if !self.is_user_known {
             let make = format!(
@@ -164,10 +164,9 @@ impl InstallTarget {
             return CommandError::not_found(format!(
                 "there is no user `{run_as}` to run the service as"
             ))
-            .hint(format!(
+            .fail_with_hint(format!(
                 "create it with `{make}`, or choose another user with --run-as"
-            ))
-            .fail();
+            ));
         }
         Ok(())
     }
@@ -230,7 +229,7 @@ impl InstallTarget {
         }
         if names.is_empty() {
             return CommandError::new("no login variable of an agent or of gh is set in this shell")
-                .hint("export it first (with sudo: `sudo --preserve-env=NAME …`), or install without --with-logins").fail();
+                .fail_with_hint("export it first (with sudo: `sudo --preserve-env=NAME …`), or install without --with-logins");
         }
         let file = inside(self.root.as_deref(), &self.wish.environment);
         write_logins(&file, &self.logins)?;
