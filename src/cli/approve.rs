@@ -9,8 +9,7 @@ use clap::Args;
 use super::Named;
 use crate::blackboard as bb;
 use crate::change::Change;
-use crate::cli::frame::context::{CommandContext, wait};
-use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, wait};
 use crate::cli::view::print_change::told;
 use crate::work::Status;
 

@@ -14,9 +14,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::blackboard::{self as bb, Progress, Violation};
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::ui::{Line, Ui};
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, Line, Ui};
 use crate::failpoint::crash_point;
 use crate::human_time::span;
 use crate::text::bytes;

@@ -5,10 +5,7 @@ use clap::Args;
 
 use super::{reload, stop};
 use crate::blackboard::{self as bb, Show};
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::running_daemon;
-use crate::cli::frame::ui::Table;
+use crate::cli::frame::{CommandContext, ExitCode, Table, running_daemon};
 use crate::clock::Time;
 use crate::explain::ChangeView;
 use crate::human_time::ago;

@@ -7,8 +7,7 @@ use super::Named;
 use super::status::spent;
 use crate::blackboard::{self as bb, Addition, Grant};
 use crate::change::ChangeId;
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::{CommandContext, ExitCode};
 use crate::cli::view::print_change::told;
 
 /// Maximum amount that can be added at once. Above it, a typing error is more likely than a

@@ -5,9 +5,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::blackboard as bb;
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::frame::{CommandContext, ExitCode, Line, TextStyle};
 
 /// Check the integrity of the blackboard
 #[derive(Debug, Args)]

@@ -6,8 +6,7 @@ use clap_complete::Shell;
 use serde_json::json;
 
 use super::Cli;
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::ExitCode;
+use crate::cli::frame::{CommandContext, ExitCode};
 
 /// Print a completion script for a shell
 #[derive(Debug, Args)]

@@ -4,9 +4,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::service;
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::frame::{CommandContext, ExitCode, Line, TextStyle};
 use crate::daemon;
 use crate::doctor::{self, Check, Network, State};
 

@@ -12,9 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::blackboard::{self as bb, EvaluatorRow, RequestError};
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::ui::{Line, Table, TextStyle};
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, Line, Table, TextStyle};
 use crate::clock::Time;
 use crate::config;
 use crate::diagnostic::nearest;

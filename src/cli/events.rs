@@ -7,9 +7,7 @@ use clap::Args;
 
 use crate::blackboard as bb;
 use crate::change::ChangeId;
-use crate::cli::frame::context::{CommandContext, id_or_dash, wait};
-use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::ui::Line;
+use crate::cli::frame::{CommandContext, ExitCode, Line, id_or_dash, wait};
 use crate::clock::{self, Time};
 use crate::event::{Event, TargetType};
 use crate::human_time::read_span;

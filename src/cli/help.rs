@@ -7,9 +7,7 @@ use serde_json::json;
 
 use super::Cli;
 use super::man::named;
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::ui::{Format, Ui};
+use crate::cli::frame::{CommandContext, ExitCode, Format, Ui};
 
 /// All commands, grouped, in the order in which they are usually needed.
 const GROUPS: &[(&str, &[&str])] = &[

@@ -21,9 +21,9 @@ use serde::Serialize;
 
 use super::project;
 use crate::blackboard::{self as bb, Project};
-use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
-use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::frame::{
+    CommandContext, CommandError, ExitCode, Line, TextStyle, refuse_agents, wait,
+};
 use crate::config;
 use crate::git::GitError;
 use ask::Ask;

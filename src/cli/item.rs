@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 use super::show;
 use crate::blackboard::{self as bb, BoardError, Conn, NewItem};
 use crate::change::{Change, State};
-use crate::cli::frame::context::{CommandContext, Step, id_or_dash};
-use crate::cli::frame::error::{CommandError, ExitCode, refused_for};
-use crate::cli::frame::ui::{Line, Table};
+use crate::cli::frame::{
+    CommandContext, CommandError, ExitCode, Line, Step, Table, id_or_dash, refused_for,
+};
 use crate::cli::view::print_change::told;
 use crate::human_time::ago;
 use crate::state::Trigger;

@@ -12,8 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Cli;
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::{CommandError, ExitCode};
+use crate::cli::frame::{CommandContext, CommandError, ExitCode};
 use crate::diagnostic::nearest;
 
 /// Print a manual page, or write all pages to a directory

@@ -49,9 +49,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 
-use frame::context::CommandContext;
-use frame::error::ExitCode;
-use frame::ui::{Format, Ui};
+use frame::{CommandContext, ExitCode, Format, Ui};
 
 use crate::config::ConfigLocation;
 use crate::process;

@@ -6,7 +6,7 @@ use std::io;
 
 use crate::blackboard::{self as bb, Conn};
 use crate::change::{ChangeId, State};
-use crate::cli::frame::ui::{Line, TextStyle, Ui};
+use crate::cli::frame::{Line, TextStyle, Ui};
 use crate::clock::Time;
 use crate::event::body::{self, PullChange, SetUpResult, SkipCode};
 use crate::event::{Event, EventType};

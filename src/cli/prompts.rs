@@ -4,9 +4,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::ui::Table;
+use crate::cli::frame::{CommandContext, ExitCode, Table};
 use crate::prompt::{Name, Prompts};
 
 /// Show the prompts for agents

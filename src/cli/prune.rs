@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use crate::blackboard::{self as bb, BoardError, Remnant, SyncDb, Weight, Where};
 use crate::change::{Change, ChangeId, ProjectId};
-use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
-use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::frame::{
+    CommandContext, CommandError, ExitCode, Line, TextStyle, refuse_agents, wait,
+};
 use crate::clock::Time;
 use crate::config::{self, Loaded};
 use crate::git::{self, Git, HeadAt, Sweep};

@@ -6,9 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use crate::cli::frame::context::{CommandContext, read_text};
-use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::frame::{CommandContext, ExitCode, Line, TextStyle, read_text};
 use crate::finding::{Finding, Outcome, Severity, Verdict};
 use crate::review_text::{self, Dialect, Reading};
 use crate::text::prefixed;

@@ -5,9 +5,7 @@ use clap::Args;
 
 use super::Named;
 use crate::blackboard as bb;
-use crate::cli::frame::context::{CommandContext, refuse_agents};
-use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::text_source::TextArgs;
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, TextArgs, refuse_agents};
 use crate::cli::view::print_change::told;
 use crate::event::body::WorkRejected;
 use crate::finding::Verdict;

@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stop::whatever_the_settings_say;
 use crate::blackboard as bb;
-use crate::cli::frame::context::{CommandContext, wait};
-use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, Line, TextStyle, wait};
 use crate::config::explain::Difference;
 use crate::daemon;
 use crate::diagnostic::title;

@@ -7,10 +7,9 @@ use clap::Args;
 
 use super::{narration, service, stop};
 use crate::blackboard as bb;
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::{self, CommandError, ExitCode};
-use crate::cli::frame::logging;
-use crate::cli::frame::ui::{Format, Line, TextStyle, Ui};
+use crate::cli::frame::{
+    CommandContext, CommandError, ExitCode, Format, Line, TextStyle, Ui, error, logging,
+};
 use crate::config::{self, Loaded};
 use crate::daemon::{self, AlreadyRunning, Files, Followed, Front};
 use crate::text::{count, list};

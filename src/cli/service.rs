@@ -15,9 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::ui::Line;
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, Line};
 use crate::diagnostic::title;
 use crate::service_unit;
 use crate::text::list;

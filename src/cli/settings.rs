@@ -5,9 +5,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use crate::blackboard as bb;
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::ui::{Line, Table, TextStyle};
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, Line, Table, TextStyle};
 use crate::config::{self, Loaded};
 use crate::daemon::InForce;
 use crate::prompt::Prompts;

@@ -10,10 +10,9 @@ use serde_json::Value;
 use super::status::{finding_line, one};
 use crate::blackboard::{self as bb, BoardError, Conn, OpenFinding, PastReview, Project};
 use crate::change::{Change, ChangeId, ProjectId};
-use crate::cli::frame::context::{CommandContext, find_change, no_such};
-use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::pr_ref::PrRef;
-use crate::cli::frame::ui::Line;
+use crate::cli::frame::{
+    CommandContext, CommandError, ExitCode, Line, PrRef, find_change, no_such,
+};
 use crate::cli::view::print_change::print_answer;
 use crate::clock::Time;
 use crate::event::Event;

@@ -7,9 +7,7 @@ use serde_json::json;
 
 use crate::blackboard::{self as bb, ShadowSum, Spend, SpendSums};
 use crate::change::ProjectId;
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::ui::Table;
+use crate::cli::frame::{CommandContext, ExitCode, Table};
 use crate::clock::{self, Zone};
 use crate::config::Loaded;
 use crate::text::dollars;

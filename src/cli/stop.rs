@@ -8,9 +8,7 @@ use clap::Args;
 
 use crate::blackboard::{self as bb, Order, Stopped, SyncDb, UnderWay};
 use crate::change::ProjectId;
-use crate::cli::frame::context::{CommandContext, wait};
-use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, Line, TextStyle, wait};
 use crate::config::{self, ConfigLocation};
 use crate::diagnostic::title;
 use crate::explain::{stop_command, stop_sentence};

@@ -6,9 +6,7 @@ use serde_json::json;
 
 use crate::blackboard::{self as bb, SyncDb};
 use crate::cli::evaluators::no_such;
-use crate::cli::frame::context::{CommandContext, refuse_agents, wait};
-use crate::cli::frame::error::{CommandError, ExitCode};
-use crate::cli::frame::ui::Line;
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, Line, refuse_agents, wait};
 use crate::clock;
 use crate::config::Loaded;
 use crate::evaluator::{Config, Definition};

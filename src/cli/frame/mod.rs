@@ -12,3 +12,13 @@ pub(super) mod running_daemon;
 pub(super) mod screen;
 pub(super) mod text_source;
 pub(super) mod ui;
+
+pub(super) use context::{
+    CommandContext, FIELD_CAP, Step, find_change, id_or_dash, no_such, read_text, refuse_agents,
+    runtime, said, wait,
+};
+pub(super) use error::{CommandError, ExitCode, refused_for};
+pub(super) use pager::paged;
+pub(super) use pr_ref::PrRef;
+pub(super) use text_source::TextArgs;
+pub(super) use ui::{Format, Line, Table, TextStyle, Ui};

@@ -5,8 +5,7 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 
 use anyhow::{Context as _, Result};
 
-use crate::cli::frame::error::CommandError;
-use crate::cli::frame::ui::{Line, TextStyle, Ui};
+use crate::cli::frame::{CommandError, Line, TextStyle, Ui};
 
 pub(super) struct Ask {
     is_asking: bool,

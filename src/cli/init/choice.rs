@@ -9,8 +9,7 @@ use super::ecosystem::{self, Proposal};
 use super::top::Top;
 use crate::blackboard::{self as bb, Project, SyncDb};
 use crate::change::ProjectId;
-use crate::cli::frame::context::{CommandContext, wait};
-use crate::cli::frame::error::CommandError;
+use crate::cli::frame::{CommandContext, CommandError, wait};
 use crate::cli::project;
 use crate::config::{self, Loaded};
 

@@ -10,8 +10,7 @@ use clap::Args;
 use super::ask::{self, Ask};
 use super::choice::{ProjectChoice, words};
 use super::{project_gates, project_setup, write};
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::CommandError;
+use crate::cli::frame::{CommandContext, CommandError};
 use crate::config::Loaded;
 
 #[derive(Debug, Default, Args)]

@@ -4,8 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::blackboard::Project;
-use crate::cli::frame::context::wait;
-use crate::cli::frame::ui::{Line, TextStyle, Ui};
+use crate::cli::frame::{Line, TextStyle, Ui, wait};
 use crate::closed_enum::closed_enum;
 use crate::config::Loaded;
 use crate::daemon;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use toml::Value;
 
 use super::choice::{AgentChoice, Choices, ProjectChoice};
-use crate::cli::frame::error::CommandError;
+use crate::cli::frame::CommandError;
 use crate::config::{self, ConfigLocation};
 use crate::text;
 

@@ -11,9 +11,7 @@ use serde::Serialize;
 
 use crate::blackboard::{self as bb, LiveChanges};
 use crate::change::{ChangeId, ProjectId};
-use crate::cli::frame::context::{CommandContext, refuse_agents};
-use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::ui::Line;
+use crate::cli::frame::{CommandContext, ExitCode, Line, refuse_agents};
 use crate::cli::stop;
 use crate::config::Loaded;
 use crate::failpoint::crash_point;

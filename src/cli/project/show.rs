@@ -8,9 +8,7 @@ use serde::Serialize;
 
 use crate::blackboard::{self as bb, Project};
 use crate::change::{Change, ChangeId};
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::ui::Line;
+use crate::cli::frame::{CommandContext, ExitCode, Line};
 use crate::clock::Time;
 use crate::project_settings::ProjectSettings;
 use crate::text::list;

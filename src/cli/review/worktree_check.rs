@@ -7,8 +7,7 @@ use anyhow::Result;
 
 use super::ReviewArgs;
 use crate::blackboard::{self as bb, Project};
-use crate::cli::frame::context::{CommandContext, wait};
-use crate::cli::frame::error::CommandError;
+use crate::cli::frame::{CommandContext, CommandError, wait};
 use crate::cli::project::plain_project;
 use crate::config::Loaded;
 use crate::git::{Git, Worktree, check_branch_name};

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::{read, write};
-use crate::cli::frame::error::CommandError;
+use crate::cli::frame::CommandError;
 
 /// Writes these variables to the file, which only its owner can read. Other lines are kept.
 pub(super) fn write_logins(file: &Path, logins: &[(String, String)]) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::target::InstallTarget;
-use crate::cli::frame::context::wait;
+use crate::cli::frame::wait;
 use crate::config;
 use crate::process::{self, Short};
 use crate::service_unit::{Kind, Scope};

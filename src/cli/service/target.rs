@@ -9,8 +9,7 @@ use super::logins::write_logins;
 use super::program::Program;
 use super::{RUN_AS, Which};
 use crate::blackboard::{self as bb, Project, ReadOnlyDb};
-use crate::cli::frame::context::CommandContext;
-use crate::cli::frame::error::CommandError;
+use crate::cli::frame::{CommandContext, CommandError};
 use crate::config::{self, ConfigError, ConfigLocation, Loaded, Origin, SettingsOwner};
 use crate::service_unit::{self, Kind, Scope, UnitSpec, seen_from};
 

@@ -5,9 +5,7 @@ use anyhow::Result;
 
 use crate::blackboard as bb;
 use crate::change::{ChangeId, State};
-use crate::cli::frame::context::{CommandContext, FIELD_CAP};
-use crate::cli::frame::error::ExitCode;
-use crate::cli::frame::ui::{Line, TextStyle};
+use crate::cli::frame::{CommandContext, ExitCode, FIELD_CAP, Line, TextStyle};
 use crate::explain::{Because, ChangeView, Explanation};
 use crate::human_time::ago;
 use crate::sanitize::cap;

@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::cli::frame::context::{CommandContext, runtime};
-use crate::cli::frame::error::ExitCode;
 use crate::cli::frame::screen::{Request, Screen};
-use crate::cli::frame::ui::Format;
+use crate::cli::frame::{CommandContext, ExitCode, Format, runtime};
 use crate::clock::{self, Time};
 use crate::wake::Watch;
 
