@@ -85,11 +85,11 @@ fn print(ctx: &mut CommandContext, thing: &Thing, report: &WhyReport) -> Result<
         print_answer_without(ctx, &rest.answer, &mut printed)?;
     }
     let about = match (thing, &report.change) {
-        (Thing::Change(change), _) => Some(change.change_id.clone()),
-        (_, rest) => rest.as_ref().map(|rest| rest.change_id.clone()),
+        (Thing::Change(change), _) => Some(&change.change_id),
+        (_, rest) => rest.as_ref().map(|rest| &rest.change_id),
     };
     if let Some(id) = about
-        && let Some(unread) = shadow::unread(ctx, &ctx.read(|conn| bb::change(conn, &id))?)?
+        && let Some(unread) = shadow::unread(ctx, &ctx.read(|conn| bb::change(conn, id))?)?
     {
         notice(ctx, &unread)?;
     }
@@ -122,7 +122,7 @@ fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
     let (id, own, change_id) = match thing {
         Thing::Change(change) => {
             let id = &change.change_id;
-            let view = view(conn, id, around)?;
+            let view = ChangeView::of(conn, id, around)?;
             return Ok(WhyReport {
                 id: id.to_string(),
                 fix_bound: fix_bound(conn, view.change())?,
@@ -131,39 +131,32 @@ fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
                 events: led_here(conn, id, EVENTS)?,
             });
         }
-        Thing::Item(item) => {
-            let change_id = item.change_id.clone();
-            (item.item_id.to_string(), explain::item(item), change_id)
+        Thing::Item(one) => (
+            one.item_id.to_string(),
+            explain::item(one),
+            one.change_id.clone(),
+        ),
+        Thing::Run(one) => (
+            one.run_id.to_string(),
+            explain::run(one),
+            of(&one.change_id),
+        ),
+        Thing::Review(id, one) => (one.review_id.to_string(), explain::review(one), of(id)),
+        Thing::Finding(id, one) => (one.finding_id.to_string(), explain::finding(one), of(id)),
+        Thing::Rejection(one) => {
+            let id = one.rejection_id.to_string();
+            (id, explain::rejection(one), of(&one.change_id))
         }
-        Thing::Run(run) => {
-            let change_id = of(&run.change_id);
-            (run.run_id.to_string(), explain::run(run), change_id)
+        Thing::Feedback(one) => {
+            let id = one.feedback_id.clone();
+            (id, explain::feedback(one), of(&one.change_id))
         }
-        Thing::Review(id, review) => {
-            let own = explain::review(review);
-            (review.review_id.to_string(), own, of(id))
+        Thing::Event(one) => {
+            let (own, change_id) = explain::event(conn, one)?;
+            (format!("event {}", one.id), own, change_id)
         }
-        Thing::Finding(id, finding) => {
-            let own = explain::finding(finding);
-            (finding.finding_id.to_string(), own, of(id))
-        }
-        Thing::Rejection(rejection) => {
-            let (own, change_id) = (explain::rejection(rejection), of(&rejection.change_id));
-            (rejection.rejection_id.to_string(), own, change_id)
-        }
-        Thing::Feedback(feedback) => {
-            let (own, change_id) = (explain::feedback(feedback), of(&feedback.change_id));
-            (feedback.feedback_id.clone(), own, change_id)
-        }
-        Thing::Event(event) => {
-            let (own, change_id) = explain::event(conn, event)?;
-            (format!("event {}", event.id), own, change_id)
-        }
-        Thing::Project(project) => {
-            let own = explain::project(project);
-            (project.project_id.to_string(), own, None)
-        }
-        Thing::Pull(pull) => (pull.pr.clone(), pull.explain(around), None),
+        Thing::Project(one) => (one.project_id.to_string(), explain::project(one), None),
+        Thing::Pull(one) => (one.pr.clone(), one.explain(around), None),
     };
     let mut report = WhyReport {
         id,
@@ -173,7 +166,7 @@ fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
         events: Vec::new(),
     };
     if let Some(change_id) = change_id {
-        let view = view(conn, &change_id, around)?;
+        let view = ChangeView::of(conn, &change_id, around)?;
         report.fix_bound = fix_bound(conn, view.change())?;
         report.events = led_here(conn, &change_id, EVENTS)?;
         report.change = Some(OfChange {
@@ -189,8 +182,4 @@ fn fix_bound(conn: &Conn, change: &Change) -> bb::Result<Option<FixBound>> {
     (!change.state.is_over())
         .then(|| bb::fix_bound(conn, change))
         .transpose()
-}
-
-fn view(conn: &Conn, id: &ChangeId, around: Around) -> bb::Result<ChangeView> {
-    ChangeView::gather(conn, bb::board_row(conn, bb::change(conn, id)?)?, around)
 }

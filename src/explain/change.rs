@@ -67,11 +67,8 @@ fn overlooked(facts: &Facts, explanation: Explanation) -> Explanation {
 
 /// Describes the item that was running when the change was paused or stopped.
 pub(super) fn may_finish(facts: &Facts, is_ended: bool) -> Option<String> {
-    let item = facts
-        .row
-        .open_item
-        .as_ref()
-        .filter(|_| facts.holder == Holder::Alive)?;
+    let item = facts.row.open_item.as_ref();
+    let item = item.filter(|_| facts.holder == Holder::Alive)?;
     let what = format!("{} {}", item.source, item.item_id);
     Some(if is_ended {
         format!("{what} is being stopped and will run again after that")
@@ -128,11 +125,8 @@ fn escalated(facts: &Facts) -> Explanation {
 fn paused(facts: &Facts) -> Explanation {
     let change = &facts.row.change;
     let by_rules = change.paused_by_rules.then(|| {
-        let reason = facts
-            .pull
-            .as_ref()
-            .and_then(|pull| pull.passed_over.as_deref());
-        let reason = prefixed(": ", reason);
+        let pull = facts.pull.as_ref();
+        let reason = prefixed(": ", pull.and_then(|pull| pull.passed_over.as_deref()));
         format!("paused while its PR does not match the rules of the project{reason}")
     });
     let mut explanation = if change.paused_by_person {
@@ -208,12 +202,9 @@ fn open(facts: &Facts, item: &Item) -> Explanation {
     match item.status {
         Status::Claimed => claimed(facts, item),
         Status::Blocked => {
-            let Item {
-                source, item_id, ..
-            } = item;
-            let clause = format!(
-                "{source} {item_id} is blocked, although the change is neither paused nor held"
-            );
+            let (source, id) = (item.source, &item.item_id);
+            let clause =
+                format!("{source} {id} is blocked, although the change is neither paused nor held");
             Explanation::new(Because::Blocked, "", clause)
                 .since(Some(item.created_at))
                 .commands([format!("remand resume {}", facts.row.change.change_id)])
@@ -249,9 +240,8 @@ fn claimed(facts: &Facts, item: &Item) -> Explanation {
             Explanation::new(Because::Running, "", clause).commands([show])
         }
         Holder::Alive => {
-            let by = run
-                .map(|run| format!(" by {} ({})", run.agent, run.run_id))
-                .unwrap_or_default();
+            let by = run.map(|run| format!("{} ({})", run.agent, run.run_id));
+            let by = prefixed(" by ", by);
             Explanation::new(Because::Running, "", format!("{what} is being run{by}"))
                 .commands(run.map(|run| format!("remand log {} -f", run.run_id)))
         }
@@ -328,14 +318,10 @@ fn idle(facts: &Facts) -> Explanation {
     let id = &change.change_id;
     let explanation = match (facts.pending.first(), change.state) {
         (Some(rejection), state) if takes_fixes(state) => {
-            let clause = format!(
-                "the next heartbeat creates a fix for {}",
-                rejection.rejection_id
-            );
-            and_next_look(
-                facts,
-                Explanation::new(Because::WaitsForHeartbeat, "", clause),
-            )
+            let id = &rejection.rejection_id;
+            let clause = format!("the next heartbeat creates a fix for {id}");
+            let waits = Explanation::new(Because::WaitsForHeartbeat, "", clause);
+            and_next_look(facts, waits)
         }
         (Some(rejection), state) => {
             let id = &rejection.rejection_id;
@@ -343,37 +329,29 @@ fn idle(facts: &Facts) -> Explanation {
             Explanation::new(Because::Waits, "", clause)
         }
         (None, State::ReadyForHumanReview) => {
-            let clause = "waiting for your approval";
-            Explanation::new(
-                Because::WaitsForApproval,
-                "its review passed and it is ",
-                clause,
-            )
-            .and(&format!(" ({})", said_yes(facts)))
-            .commands([
-                format!("remand diff {id}"),
-                format!("remand approve {id}"),
-                format!("remand reject {id} --text …"),
-            ])
+            let (lead, clause) = ("its review passed and it is ", "waiting for your approval");
+            Explanation::new(Because::WaitsForApproval, lead, clause)
+                .and(&format!(" ({})", said_yes(facts)))
+                .commands([
+                    format!("remand diff {id}"),
+                    format!("remand approve {id}"),
+                    format!("remand reject {id} --text …"),
+                ])
         }
         (None, State::Approved) => {
             let moved = facts.newest_of(EventType::StateChanged);
             let by = match moved {
                 Some(event) if has_entered(event) => "on its PR, before it was watched".to_owned(),
-                moved => format!(
-                    "by {}",
-                    moved.map_or("somebody", |event| event.actor_id.as_str())
-                ),
+                Some(event) => format!("by {}", event.actor_id),
+                None => "by somebody".to_owned(),
             };
             let clause = format!("approved {by}: ready to merge {}", change.branch);
             Explanation::new(Because::Approved, "it was ", clause)
         }
         (None, State::SelfReviewFailed) => {
             let clause = "rejected, and the next heartbeat creates a fix";
-            and_next_look(
-                facts,
-                Explanation::new(Because::WaitsForHeartbeat, "it was ", clause),
-            )
+            let waits = Explanation::new(Because::WaitsForHeartbeat, "it was ", clause);
+            and_next_look(facts, waits)
         }
         (None, State::AwaitingPrFeedback) => waits_for_feedback(facts),
         (None, State::SelfReviewPassed | State::PrCreated) => {
@@ -393,10 +371,8 @@ fn idle(facts: &Facts) -> Explanation {
             | State::Closed
             | State::Escalated,
         ) => {
-            let clause = format!(
-                "{}, but there is no open work to continue with",
-                change.state
-            );
+            let state = change.state;
+            let clause = format!("{state}, but there is no open work to continue with");
             Explanation::new(Because::NothingOpen, "it is ", clause).commands([
                 "remand check".into(),
                 format!("remand refine {id} --text …"),

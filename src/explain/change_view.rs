@@ -6,7 +6,7 @@ use super::change::explain;
 use super::explanation::Explanation;
 use super::facts::{Around, Facts};
 use crate::blackboard::{self as bb, BoardRow, Conn};
-use crate::change::Change;
+use crate::change::{Change, ChangeId};
 use crate::pull_request::PullRow;
 
 /// Change with what it waits for.
@@ -24,6 +24,10 @@ pub(crate) struct ChangeView {
 }
 
 impl ChangeView {
+    pub(crate) fn of(conn: &Conn, id: &ChangeId, around: Around) -> bb::Result<Self> {
+        Self::gather(conn, bb::board_row(conn, bb::change(conn, id)?)?, around)
+    }
+
     pub(crate) fn gather(conn: &Conn, row: BoardRow, around: Around) -> bb::Result<Self> {
         let facts = Facts::gather(conn, row, around)?;
         Ok(Self {

@@ -130,79 +130,58 @@ impl<'a> Situation<'a> {
 impl Facts {
     pub(crate) fn gather(conn: &Conn, row: BoardRow, around: Around) -> bb::Result<Self> {
         let change = &row.change;
+        let id = &change.change_id;
         let types = Situation::of(&row).event_types(change.state);
         let mut events = Vec::new();
-        for event_type in types {
-            let limit = look_back(*event_type);
-            events.extend(bb::events_of_type(
-                conn,
-                &change.change_id,
-                *event_type,
-                limit,
-            )?);
+        for &event_type in types {
+            let limit = look_back(event_type);
+            events.extend(bb::events_of_type(conn, id, event_type, limit)?);
         }
         events.sort_by_key(|event| event.id);
         let pending = match row.pending_rejections {
             0 => Vec::new(),
-            _ => bb::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?,
+            _ => bb::rejections_of(conn, id, Some(RejectionState::Pending))?,
         };
         let (mut pull, mut pr, mut unposted, mut refused) = (None, None, Vec::new(), Vec::new());
         if let Some(number) = change.pr_number {
-            pull = bb::pull_of_change(conn, &change.change_id)?;
+            pull = bb::pull_of_change(conn, id)?;
             pr = Some(pr_name(&bb::project(conn, &change.project_id)?, number));
-            unposted = bb::waiting_posts(conn, &change.change_id)?;
-            refused = bb::refused_posts(conn, &change.change_id)?;
+            unposted = bb::waiting_posts(conn, id)?;
+            refused = bb::refused_posts(conn, id)?;
         }
-        let stops = if change.stopped {
-            bb::stops_for(conn, &change.project_id)?
-        } else {
-            Vec::new()
-        };
-        let shadow = match row.open_item.as_ref().filter(|_| row.change.shadow) {
-            Some(item) => bb::shadow_of(conn, &item.item_id)?,
-            None => None,
-        };
-        let shadow_review = match row.open_item.as_ref().filter(|_| row.change.shadow) {
-            Some(item) => bb::shadow_review_of(conn, &item.item_id)?,
-            None => None,
-        };
-        let shadow_mode = bb::change_shadow(conn, &row.change)?;
-        let configuration = match row.change.hold_kind {
-            Some(HoldKind::Configuration) => bb::configuration(conn)?.and_then(|row| row.changed),
-            Some(
-                HoldKind::GitLimit
-                | HoldKind::GitLock
-                | HoldKind::GateEnded
-                | HoldKind::Environment
-                | HoldKind::NoAgent
-                | HoldKind::PrUnreadable,
-            )
-            | None => None,
-        };
-        let holder = row.open_item.as_ref().map_or(Holder::Nobody, holder_of);
+        let (mut shadow, mut shadow_review) = (None, None);
+        if let Some(item) = row.open_item.as_ref().filter(|_| change.shadow) {
+            shadow = bb::shadow_of(conn, &item.item_id)?;
+            shadow_review = bb::shadow_review_of(conn, &item.item_id)?;
+        }
         let running = match &row.open_item {
             Some(item) if item.status == Status::Available => bb::claimed_items(conn)?,
             Some(_) | None => 0,
         };
-        let Around { slots, daemon, now } = around;
         Ok(Self {
-            row,
             events,
             pending,
-            holder,
+            holder: row.open_item.as_ref().map_or(Holder::Nobody, holder_of),
             pull,
             pr,
             unposted,
             refused,
-            stops,
+            stops: match change.stopped {
+                true => bb::stops_for(conn, &change.project_id)?,
+                false => Vec::new(),
+            },
             shadow,
             shadow_review,
-            shadow_mode,
-            configuration,
+            shadow_mode: bb::change_shadow(conn, change)?,
+            configuration: match change.hold_kind == Some(HoldKind::Configuration) {
+                true => bb::configuration(conn)?.and_then(|row| row.changed),
+                false => None,
+            },
             running,
-            slots,
-            daemon,
-            now,
+            slots: around.slots,
+            daemon: around.daemon,
+            now: around.now,
+            row,
         })
     }
 
@@ -265,11 +244,6 @@ fn holder_of(item: &Item) -> Holder {
 
 /// Returns the name of a pull request, as `owner/repo#42`, spelled as in the project.
 pub(crate) fn pr_name(project: &Project, number: i64) -> String {
-    format!(
-        "{}#{number}",
-        project
-            .repo
-            .as_deref()
-            .unwrap_or(project.project_id.as_str())
-    )
+    let repo = project.repo.as_deref();
+    format!("{}#{number}", repo.unwrap_or(project.project_id.as_str()))
 }

@@ -10,48 +10,25 @@ const LOOK_BACK: i64 = 200;
 /// Returns the events that explain the current state of the change, oldest first, without minor
 /// steps.
 pub(crate) fn led_here(conn: &Conn, id: &ChangeId, limit: usize) -> bb::Result<Vec<Event>> {
-    let tells = |event: &Event| match event.event_type {
-        EventType::WorkCreated
-        | EventType::WorkClaimed
-        | EventType::WorkCompleted
-        | EventType::RunStarted
-        | EventType::WorktreeMade
-        | EventType::SetupRun
-        | EventType::ReviewRequeued
-        | EventType::ReviewPosted
-        | EventType::Posted
-        | EventType::Notified
-        | EventType::MessageSent
-        | EventType::Pruned
-        | EventType::Reloaded => false,
-        EventType::WorkFailed
-        | EventType::WorkCancelled
-        | EventType::WorkRejected
-        | EventType::WorkApproved
-        | EventType::FixCreated
-        | EventType::FixCommitted
-        | EventType::FixPushed
-        | EventType::ReviewUnclear
-        | EventType::EditsUndone
-        | EventType::PermissionDenied
-        | EventType::CheckoutChanged
-        | EventType::HeadMoved
-        | EventType::Escalated
-        | EventType::Instructed
-        | EventType::Shadowed
-        | EventType::StateChanged
-        | EventType::RunFinished
-        | EventType::RunLost
-        | EventType::GateFailed
-        | EventType::Held
-        | EventType::Resumed
-        | EventType::FeedbackReceived
-        | EventType::PrAdopted
-        | EventType::PrChanged
-        | EventType::DaemonEnded
-        | EventType::Skipped => true,
+    let is_minor = |event: &Event| {
+        matches!(
+            event.event_type,
+            EventType::WorkCreated
+                | EventType::WorkClaimed
+                | EventType::WorkCompleted
+                | EventType::RunStarted
+                | EventType::WorktreeMade
+                | EventType::SetupRun
+                | EventType::ReviewRequeued
+                | EventType::ReviewPosted
+                | EventType::Posted
+                | EventType::Notified
+                | EventType::MessageSent
+                | EventType::Pruned
+                | EventType::Reloaded
+        )
     };
     let mut events = bb::events_of(conn, id, LOOK_BACK)?;
-    events.retain(tells);
+    events.retain(|event| !is_minor(event));
     Ok(events.split_off(events.len().saturating_sub(limit)))
 }

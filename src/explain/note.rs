@@ -126,16 +126,7 @@ impl Note {
 
     /// True if the clause contains the command.
     pub(super) fn contains_command(&self) -> bool {
-        match self {
-            Self::PostRefused { .. } | Self::InShadow(_) => true,
-            Self::Stopped(_)
-            | Self::NotInForce(_)
-            | Self::WaitAfter(_)
-            | Self::ForPerson { .. }
-            | Self::NotRead { .. }
-            | Self::NotPosted { .. }
-            | Self::ClockSetBack { .. } => false,
-        }
+        matches!(self, Self::PostRefused { .. } | Self::InShadow(_))
     }
 
     /// Returns the command that a person can type about it.

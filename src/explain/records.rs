@@ -55,11 +55,8 @@ pub(crate) fn review(review: &PastReview) -> Explanation {
 
 pub(crate) fn finding(finding: &OpenFinding) -> Explanation {
     let note = prefixed(": ", finding.note.as_deref());
-    Explanation::new(
-        Because::Finding,
-        "it is ",
-        format!("{}{note}", finding.outcome),
-    )
+    let clause = format!("{}{note}", finding.outcome);
+    Explanation::new(Because::Finding, "it is ", clause)
 }
 
 /// Explains the outcome of a piece of feedback.
@@ -89,11 +86,10 @@ pub(crate) fn rejection(rejection: &Rejection) -> Explanation {
             let clause = format!("it was superseded by a newer one: {why}");
             Explanation::new(Because::Superseded, "", clause)
         }
-        RejectionState::Escalated => Explanation::new(
-            Because::Escalated,
-            "it ",
-            format!("was escalated to a person: {why}"),
-        ),
+        RejectionState::Escalated => {
+            let clause = format!("was escalated to a person: {why}");
+            Explanation::new(Because::Escalated, "it ", clause)
+        }
         RejectionState::Skipped => {
             let clause = format!("it was skipped: {why}");
             Explanation::new(Because::Skipped, "", clause)
@@ -124,21 +120,13 @@ pub(crate) fn event(conn: &Conn, event: &Event) -> bb::Result<(Explanation, Opti
             .since(Some(skipped.timestamp))
             .commands(["remand list --all".into()])
     } else if event.event_type == EventType::WorkRejected {
-        Explanation::new(
-            Because::WaitsForHeartbeat,
-            "",
-            "the next heartbeat will read it",
-        )
-        .since(Some(event.timestamp))
-        .commands(["remand run".into(), "remand tick".into()])
+        let clause = "the next heartbeat will read it";
+        Explanation::new(Because::WaitsForHeartbeat, "", clause)
+            .since(Some(event.timestamp))
+            .commands(["remand run".into(), "remand tick".into()])
     } else {
-        let Event {
-            event_type,
-            actor_id,
-            summary,
-            ..
-        } = event;
-        let clause = format!("{event_type} by {actor_id}: {summary}");
+        let (what, by) = (event.event_type, &event.actor_id);
+        let clause = format!("{what} by {by}: {}", event.summary);
         Explanation::new(Because::Event, "", clause).since(Some(event.timestamp))
     };
     Ok((explanation, event.change_id.clone()))

@@ -45,11 +45,8 @@ impl UnwatchedPr {
     pub(crate) fn explain(&self, around: Around) -> Explanation {
         let project = &self.project_id;
         let not_looked_for = |why: String| {
-            Explanation::new(
-                Because::NotLookedFor,
-                "",
-                format!("it is not discovered automatically: {why}"),
-            )
+            let clause = format!("it is not discovered automatically: {why}");
+            Explanation::new(Because::NotLookedFor, "", clause)
         };
         let explanation = match (&self.rules, &self.pull) {
             (None, _) => not_looked_for(format!("[projects.{project}.discover] is not set")),
@@ -111,27 +108,17 @@ fn why(pull: &PullRow) -> String {
 }
 
 fn in_words(rules: &Discover) -> String {
-    let mut said = Vec::new();
-    said.extend(
-        rules
-            .label
-            .as_ref()
-            .map(|label| format!("with the label `{label}`")),
-    );
+    let label = rules.label.as_ref();
+    let label = label.map(|label| format!("with the label `{label}`"));
+    let mut said = Vec::from_iter(label);
     if !rules.authors.is_empty() {
         said.push(format!("by {}", rules.authors.join(" or ")));
     }
     if !rules.branches.is_empty() {
         said.push(format!("from {}", rules.branches.join(" or ")));
     }
-    said.push(
-        if rules.drafts {
-            "including drafts"
-        } else {
-            "without drafts"
-        }
-        .to_owned(),
-    );
+    let drafts = if rules.drafts { "including" } else { "without" };
+    said.push(format!("{drafts} drafts"));
     said.push(format!("at most {} at a time", rules.max_open));
     format!("PRs {}", said.join(", "))
 }

@@ -3,7 +3,6 @@
 
 use anyhow::Result;
 
-use crate::blackboard as bb;
 use crate::change::{ChangeId, State};
 use crate::cli::frame::{CommandContext, ExitCode, FIELD_CAP, Line, TextStyle};
 use crate::explain::{Because, ChangeView, Explanation};
@@ -13,9 +12,7 @@ use crate::sanitize::cap;
 /// Prints the answer to an operator command: the change as it is now, and its explanation.
 pub(crate) fn told(ctx: &mut CommandContext, id: &ChangeId, what: &str) -> Result<ExitCode> {
     let around = ctx.around()?;
-    let view = ctx.read(|conn| {
-        ChangeView::gather(conn, bb::board_row(conn, bb::change(conn, id)?)?, around)
-    })?;
+    let view = ctx.read(|conn| ChangeView::of(conn, id, around))?;
     ctx.show(&view, |ctx, view| {
         let line = Line::new().strong(id).plain(format!(" {what}"));
         ctx.out.line(line)?;
@@ -36,10 +33,8 @@ pub(crate) fn print_answer_without(
 ) -> Result<()> {
     let whole = why.answer();
     let answer = cap(&whole, FIELD_CAP);
-    let since = why
-        .since
-        .map(|since| format!("  ({})", ago(since, ctx.now)))
-        .unwrap_or_default();
+    let since = why.since.map(|since| ago(since, ctx.now));
+    let since = since.map_or_else(String::new, |since| format!("  ({since})"));
     let (head, style) = (Line::new().plain("  "), style_of(why.because));
     ctx.out
         .hanging(head, 2, style, &format!("{answer}{since}"))?;
