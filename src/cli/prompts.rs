@@ -5,19 +5,17 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use crate::cli::frame::{CommandContext, ExitCode, Table};
-use crate::prompt::{Name, Prompts};
+use crate::prompt::{Name, Prompts, Variable};
 
 /// Show the prompts for agents
 #[derive(Debug, Subcommand)]
 pub(crate) enum PromptsCommand {
-    List(ListArgs),
+    /// List the prompts and the origin of each
+    List,
     Show(ShowArgs),
-    Check(CheckArgs),
+    /// Check the templates of all prompts
+    Check,
 }
-
-/// List the prompts and the origin of each
-#[derive(Debug, Args)]
-pub(crate) struct ListArgs {}
 
 /// Print the template of a prompt
 #[derive(Debug, Args)]
@@ -34,47 +32,31 @@ pub(crate) struct ShowArgs {
     variables: bool,
 }
 
-/// Check the templates of all prompts
-#[derive(Debug, Args)]
-pub(crate) struct CheckArgs {}
-
 #[derive(Serialize)]
 struct PromptView<'a> {
     name: Name,
     origin: String,
-    variables: Vec<VariableView>,
+    variables: &'a [Variable],
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct VariableView {
-    name: &'static str,
-    fields: &'static [&'static str],
-    says: &'static str,
 }
 
 pub(crate) fn prompts(command: PromptsCommand, ctx: &mut CommandContext) -> Result<ExitCode> {
     let prompts = Prompts::load(ctx.settings()?.prompts.as_deref())?;
     match command {
-        PromptsCommand::List(_) => list(&prompts, ctx),
+        PromptsCommand::List => list(&prompts, ctx),
         PromptsCommand::Show(args) => one(&args, &prompts, ctx),
-        PromptsCommand::Check(_) => check(&prompts, ctx),
+        PromptsCommand::Check => check(&prompts, ctx),
     }
 }
 
 fn shown(prompts: &Prompts) -> Vec<PromptView<'_>> {
-    let variable = |v: &crate::prompt::Variable| VariableView {
-        name: v.name,
-        fields: v.fields,
-        says: v.says,
-    };
     prompts
         .list()
         .map(|(name, origin, variables)| PromptView {
             name,
             origin: origin.to_string(),
-            variables: variables.iter().map(variable).collect(),
+            variables,
             text: None,
         })
         .collect()
@@ -104,7 +86,7 @@ fn one(args: &ShowArgs, prompts: &Prompts, ctx: &mut CommandContext) -> Result<E
             })?;
         } else if args.variables {
             let mut table = Table::new(&["VARIABLE", "FIELDS", "DESCRIPTION"]);
-            for variable in &one.variables {
+            for variable in one.variables {
                 table.row([variable.name, &variable.fields.join(" "), variable.says]);
             }
             ctx.out.table(&table)?;

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use serde::Serialize;
 
 use crate::cli::frame::{CommandContext, ExitCode, Line, TextStyle, read_text};
-use crate::finding::{Finding, Outcome, Severity, Verdict};
-use crate::review_text::{self, Dialect, Reading};
+use crate::finding::{Severity, Verdict};
+use crate::review_text::{self, Reading};
 use crate::text::prefixed;
 
 /// Show how remand parses a review: verdict, findings and reasons
@@ -26,35 +25,16 @@ pub(crate) struct ReadReviewArgs {
     threshold: Option<Severity>,
 }
 
-#[derive(Serialize)]
-struct ReviewReading {
-    verdict: Verdict,
-    raw_verdict: Option<Verdict>,
-    findings: Vec<Finding>,
-    judged: Vec<Judged>,
-    summary: Option<String>,
-    dialect: Dialect,
-    reason: String,
-    missing: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Judged {
-    id: String,
-    outcome: Outcome,
-}
-
 pub(crate) fn read_review(args: &ReadReviewArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let text = read_text(&args.file)?;
     let threshold = match args.threshold {
         Some(threshold) => threshold,
         None => ctx.settings()?.project("").severity_threshold,
     };
-    let reading = review_text::read(&text, threshold);
-    ctx.show(&ReviewReading::from(reading), print)
+    ctx.show(&review_text::read(&text, threshold), print)
 }
 
-fn print(ctx: &mut CommandContext, reading: &ReviewReading) -> Result<()> {
+fn print(ctx: &mut CommandContext, reading: &Reading) -> Result<()> {
     let style = match reading.verdict {
         Verdict::Approved => TextStyle::Good,
         Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => {
@@ -81,23 +61,4 @@ fn print(ctx: &mut CommandContext, reading: &ReviewReading) -> Result<()> {
         ctx.field("missing", missing)?;
     }
     Ok(())
-}
-
-impl From<Reading> for ReviewReading {
-    fn from(reading: Reading) -> Self {
-        let judged = reading.judged.into_iter().map(|judgment| Judged {
-            id: judgment.id,
-            outcome: judgment.outcome,
-        });
-        Self {
-            verdict: reading.verdict,
-            raw_verdict: reading.raw_verdict,
-            findings: reading.findings,
-            judged: judged.collect(),
-            summary: reading.summary,
-            dialect: reading.dialect,
-            reason: reading.reason,
-            missing: reading.missing,
-        }
-    }
 }

@@ -2,16 +2,18 @@
 //! template is rendered when it is loaded.
 
 use minijinja::Value;
+use serde::Serialize;
 
 use crate::prompt::sanitize::Cleaned;
 use crate::prompt::{Name, fence};
 
 /// Name that a template may use, with its fields (those of each element, if it is a list).
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Variable {
     pub(crate) name: &'static str,
     pub(crate) fields: &'static [&'static str],
     pub(crate) says: &'static str,
+    #[serde(skip)]
     shape: Shape,
 }
 

@@ -23,6 +23,8 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 
+use serde::Serialize;
+
 use crate::closed_enum::closed_enum;
 use crate::finding::{Category, Finding, Outcome, Severity, Verdict};
 
@@ -57,7 +59,7 @@ closed_enum! {
 }
 
 /// Result of parsing a review.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Reading {
     /// Verdict after the cross-check with the findings.
     pub(crate) verdict: Verdict,
@@ -68,8 +70,10 @@ pub(crate) struct Reading {
     pub(crate) summary: Option<String>,
     pub(crate) dialect: Dialect,
     /// Set if the review uses remand's JSON form, which asks for a judgment of each open finding.
+    #[serde(skip)]
     pub(crate) judges_each: bool,
     /// The worst severity that it states apart from its findings.
+    #[serde(skip)]
     pub(crate) severity: Option<Severity>,
     /// Reason for the verdict, for a person.
     pub(crate) reason: String,
@@ -113,7 +117,7 @@ impl Reading {
 }
 
 /// Judgment of an earlier finding: `Resolved` or `Open`, nothing else.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Judgment {
     pub(crate) id: String,
     pub(crate) outcome: Outcome,
