@@ -52,13 +52,7 @@ pub(crate) fn unfit(url: &str) -> Option<Unfit> {
         return None;
     }
     match url.split_once("://") {
-        Some(("https", rest)) => of_parts(rest, |user| {
-            if user.is_some() {
-                Some(Unfit::Secret)
-            } else {
-                None
-            }
-        }),
+        Some(("https", rest)) => of_parts(rest, |user| user.map(|_| Unfit::Secret)),
         Some(("ssh", rest)) => of_parts(rest, |user| user.and_then(of_user)),
         Some(("file", rest)) => (!rest.starts_with('/')).then_some(Unfit::Form),
         Some((scheme, rest)) if has_secret(scheme, rest) => Some(Unfit::Secret),

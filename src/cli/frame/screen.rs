@@ -16,24 +16,15 @@ const LEAVE: &str = "\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l";
 const KEY_PAUSE: Duration = Duration::from_millis(80);
 
 /// Original state of the terminal while it is changed.
-static CHANGED: Mutex<Option<Changed>> = Mutex::new(None);
-
-struct Changed {
-    /// `None` if stdin is not a terminal, and there are no keys.
-    modes: Option<Termios>,
-}
+static CHANGED: Mutex<Option<Modes>> = Mutex::new(None);
+/// `None` if stdin is not a terminal, and there are no keys.
+type Modes = Option<Termios>;
 
 /// The alternate screen, until it is dropped.
 pub(crate) struct Screen {
-    keys: Keys,
+    has_keys: bool,
     resized: Signal,
     ends: [Signal; 3],
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keys {
-    Read,
-    None,
 }
 
 /// Request from a person or another program to the screen.
@@ -55,14 +46,11 @@ impl Screen {
         leave_on_panic();
         let stdin = io::stdin();
         let modes = stdin.is_terminal().then(|| read_keys(&stdin)).transpose()?;
-        let keys = match modes {
-            Some(_) => Keys::Read,
-            None => Keys::None,
-        };
-        *CHANGED.lock().unwrap_or_else(PoisonError::into_inner) = Some(Changed { modes });
+        let has_keys = modes.is_some();
+        *CHANGED.lock().unwrap_or_else(PoisonError::into_inner) = Some(modes);
         // From here on, a drop restores the terminal.
         let screen = Self {
-            keys,
+            has_keys,
             resized,
             ends,
         };
@@ -73,12 +61,12 @@ impl Screen {
     /// Waits for a request. Cancel-safe: nothing is lost if the future is dropped and called again.
     pub(crate) async fn request(&mut self) -> Request {
         let Self {
-            keys,
+            has_keys,
             resized,
             ends: [interrupt, terminate, hangup],
         } = self;
         tokio::select! {
-            () = quit_key(*keys) => Request::Quit,
+            () = quit_key(), if *has_keys => Request::Quit,
             _ = interrupt.recv() => Request::Quit,
             _ = terminate.recv() => Request::Quit,
             _ = hangup.recv() => Request::Quit,
@@ -111,10 +99,7 @@ fn read_keys(stdin: &io::Stdin) -> io::Result<Termios> {
 
 /// Waits until `q` is typed. Polls: a non-blocking wait would change the terminal for the other
 /// programs that share it.
-async fn quit_key(keys: Keys) {
-    if keys == Keys::None {
-        return std::future::pending().await;
-    }
+async fn quit_key() {
     loop {
         let mut typed = [0_u8; 64];
         let read = rustix::io::read(io::stdin(), &mut typed).unwrap_or(0);
@@ -141,10 +126,10 @@ fn leave() {
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .take();
-    let Some(changed) = changed else { return };
+    let Some(modes) = changed else { return };
     // If the terminal is gone, neither call is needed.
     drop(write(LEAVE));
-    if let Some(modes) = changed.modes {
+    if let Some(modes) = modes {
         let back = rustix::termios::tcsetattr(io::stdin(), OptionalActions::Now, &modes);
         drop(back.map_err(io::Error::from));
     }

@@ -35,7 +35,7 @@ pub(crate) fn follow(
         let begun = Instant::now();
         if is_another(ctx, &once, shown.as_ref())? {
             let now = clock::now();
-            let key = text_at(ctx, &once, now)?;
+            let key = kept(ctx, &once, Format::Text, now)?;
             let picture = if ctx.out.is_json() {
                 one_line(ctx, &once, now)?
             } else {
@@ -90,15 +90,7 @@ fn is_another(
     } else {
         *then
     };
-    Ok(text_at(ctx, once, moment)? != *text)
-}
-
-fn text_at(
-    ctx: &mut CommandContext,
-    once: &impl Fn(&mut CommandContext) -> Result<ExitCode>,
-    now: Time,
-) -> Result<String> {
-    kept(ctx, once, Format::Text, now)
+    Ok(kept(ctx, once, Format::Text, moment)? != *text)
 }
 
 fn one_line(
@@ -108,12 +100,7 @@ fn one_line(
 ) -> Result<String> {
     // Line breaks inside texts are escaped: the remaining ones are only layout.
     let text = kept(ctx, once, Format::Json, now)?;
-    Ok(text
-        .lines()
-        .map(str::trim_start)
-        .collect::<Vec<_>>()
-        .concat()
-        + "\n")
+    Ok(text.lines().map(str::trim_start).collect::<String>() + "\n")
 }
 
 fn kept(
