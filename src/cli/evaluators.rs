@@ -27,15 +27,12 @@ const FIRINGS: usize = 3;
 /// Manage evaluators, the rules that turn events into work
 #[derive(Debug, Subcommand)]
 pub(crate) enum EvaluatorsCommand {
-    List(ListArgs),
+    /// List the active evaluators and the last event that each has read
+    List,
     Show(ShowArgs),
     Check(CheckArgs),
     Run(run_evaluator::RunArgs),
 }
-
-/// List the active evaluators and the last event that each has read
-#[derive(Debug, Args)]
-pub(crate) struct ListArgs {}
 
 /// Show one evaluator
 #[derive(Debug, Args)]
@@ -83,7 +80,7 @@ pub(crate) fn evaluators(command: EvaluatorsCommand, ctx: &mut CommandContext) -
     match command {
         EvaluatorsCommand::Check(_) => check(&definitions, ctx),
         EvaluatorsCommand::Run(args) => run_evaluator::run(&args, &settings, &definitions, ctx),
-        EvaluatorsCommand::List(_) => {
+        EvaluatorsCommand::List => {
             let all = shown(definitions, ctx)?;
             ctx.show(&all, |ctx, all| print_list(ctx, all))
         }

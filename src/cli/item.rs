@@ -78,9 +78,8 @@ pub(crate) struct OneArgs {
 /// Cancel an open item and escalate its change to a person
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
-    /// Id of the item (w1)
-    #[arg(value_name = "ITEM")]
-    item: String,
+    #[command(flatten)]
+    one: OneArgs,
 
     /// Reason, recorded in the event log
     #[arg(long, value_name = "TEXT")]
@@ -93,7 +92,7 @@ pub(crate) fn item(command: ItemCommand, ctx: &mut CommandContext) -> Result<Exi
         ItemCommand::List(args) => list(&args, ctx),
         ItemCommand::Show(args) => show::item(ctx, &ItemId::new(args.item)),
         ItemCommand::Requeue(args) => requeue(&ItemId::new(args.item), ctx),
-        ItemCommand::Cancel(args) => cancel(&ItemId::new(args.item), args.why.as_deref(), ctx),
+        ItemCommand::Cancel(args) => cancel(&ItemId::new(args.one.item), args.why.as_deref(), ctx),
     }
 }
 

@@ -80,31 +80,22 @@ First steps:
 Exit codes: 0 done, 1 failed, 2 usage, 3 configuration, 4 not found, 5 held or needs a person.";
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
 struct Global {
     /// Config file [default: $REMAND_CONFIG, or remand/config.toml in $XDG_CONFIG_HOME]
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        help_heading = "Global options"
-    )]
+    #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// Database file [default: $REMAND_DB, or the setting `blackboard`]
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        help_heading = "Global options"
-    )]
+    #[arg(long, global = true, value_name = "FILE")]
     db: Option<PathBuf>,
 
     /// Print JSON; the format is described in docs/json.md
-    #[arg(long, global = true, help_heading = "Global options")]
+    #[arg(long, global = true)]
     json: bool,
 
     /// Print more log messages; repeat for even more
-    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
 }
 

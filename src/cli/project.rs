@@ -22,7 +22,8 @@ use crate::git;
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProjectCommand {
     Add(AddArgs),
-    List(ListArgs),
+    /// List the projects
+    List,
     Show(show::ShowArgs),
     Remove(remove::RemoveArgs),
 }
@@ -90,14 +91,10 @@ impl AddArgs {
     }
 }
 
-/// List the projects
-#[derive(Debug, Args)]
-pub(crate) struct ListArgs {}
-
 pub(crate) fn project(command: ProjectCommand, ctx: &mut CommandContext) -> Result<ExitCode> {
     match command {
         ProjectCommand::Add(args) => add(&args, ctx),
-        ProjectCommand::List(_) => list(ctx),
+        ProjectCommand::List => list(ctx),
         ProjectCommand::Show(args) => show::show(&args, ctx),
         ProjectCommand::Remove(args) => remove::remove(&args, ctx),
     }

@@ -32,8 +32,10 @@ use status::{look, status};
 pub(crate) enum ServiceCommand {
     Install(InstallArgs),
     Uninstall(UninstallArgs),
-    Status(StatusArgs),
-    Print(PrintArgs),
+    /// Show whether the service is installed, up to date and running
+    Status(Which),
+    /// Print the unit or property list that `install` would write
+    Print(Which),
 }
 
 /// Default user of a system unit.
@@ -41,7 +43,7 @@ const RUN_AS: &str = "remand";
 
 /// Selects the unit: its scope and its service manager.
 #[derive(Debug, Default, Args)]
-struct Which {
+pub(crate) struct Which {
     /// Service of your user, running while you are logged in [default]
     #[arg(long, conflicts_with = "system")]
     user: bool,
@@ -105,26 +107,12 @@ pub(crate) struct UninstallArgs {
     force: bool,
 }
 
-/// Show whether the service is installed, up to date and running
-#[derive(Debug, Args)]
-pub(crate) struct StatusArgs {
-    #[command(flatten)]
-    which: Which,
-}
-
-/// Print the unit or property list that `install` would write
-#[derive(Debug, Args)]
-pub(crate) struct PrintArgs {
-    #[command(flatten)]
-    which: Which,
-}
-
 pub(crate) fn service(command: &ServiceCommand, ctx: &mut CommandContext) -> Result<ExitCode> {
     match command {
         ServiceCommand::Install(args) => install(args, ctx),
         ServiceCommand::Uninstall(args) => uninstall(args, ctx),
-        ServiceCommand::Status(args) => status(args, ctx),
-        ServiceCommand::Print(args) => print(args, ctx),
+        ServiceCommand::Status(which) => status(which, ctx),
+        ServiceCommand::Print(which) => print(which, ctx),
     }
 }
 
@@ -318,8 +306,8 @@ fn not_there(step: &[String]) -> String {
     )
 }
 
-fn print(args: &PrintArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    let site = InstallTarget::find(&args.which, ctx)?;
+fn print(which: &Which, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let site = InstallTarget::find(which, ctx)?;
     let text = site.text()?;
     let value = serde_json::json!({ "file": site.file.to_string_lossy(), "text": text });
     ctx.show(&value, |ctx, _| Ok(ctx.out.raw(&text)?))?;

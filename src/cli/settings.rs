@@ -14,9 +14,13 @@ use crate::prompt::Prompts;
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     Show(ShowArgs),
-    Check(NoArgs),
-    Path(PathArgs),
-    Defaults(DefaultsArgs),
+    /// Check the settings, the evaluators and the prompts
+    Check,
+    /// Print the path of the config file
+    Path,
+    /// Print all settings with their defaults and descriptions, as a config file
+    #[command(after_help = "Example:\n  remand config defaults > ~/.config/remand/config.toml")]
+    Defaults,
 }
 
 /// Show all settings in force and the origin of each
@@ -26,19 +30,6 @@ pub(crate) struct ShowArgs {
     #[arg(value_name = "KEY")]
     key: Option<String>,
 }
-
-/// Check the settings, the evaluators and the prompts
-#[derive(Debug, Args)]
-pub(crate) struct NoArgs {}
-
-/// Print the path of the config file
-#[derive(Debug, Args)]
-pub(crate) struct PathArgs {}
-
-/// Print all settings with their defaults and descriptions, as a config file
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  remand config defaults > ~/.config/remand/config.toml")]
-pub(crate) struct DefaultsArgs {}
 
 #[derive(Serialize)]
 struct SettingsView {
@@ -72,9 +63,9 @@ struct Checked {
 pub(crate) fn settings(command: ConfigCommand, ctx: &mut CommandContext) -> Result<ExitCode> {
     match command {
         ConfigCommand::Show(args) => show(&args, ctx),
-        ConfigCommand::Check(_) => check(ctx),
-        ConfigCommand::Path(_) => path(ctx),
-        ConfigCommand::Defaults(_) => defaults(ctx),
+        ConfigCommand::Check => check(ctx),
+        ConfigCommand::Path => path(ctx),
+        ConfigCommand::Defaults => defaults(ctx),
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::installed::Elsewhere;
 use super::manager::Manager;
 use super::target::InstallTarget;
-use super::{StatusArgs, Which, read};
+use super::{Which, read};
 use crate::cli::frame::running_daemon::RunningDaemon;
 use crate::cli::frame::{CommandContext, ExitCode, Line, TextStyle};
 use crate::clock::Time;
@@ -46,8 +46,8 @@ pub(super) struct ServiceStatus {
     commands: Vec<String>,
 }
 
-pub(super) fn status(args: &StatusArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    let site = InstallTarget::find(&args.which, ctx)?;
+pub(super) fn status(which: &Which, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let site = InstallTarget::find(which, ctx)?;
     let mut told = look(&site, &Manager::of(&site), Vec::new())?;
     told.commands = advice(&site, &told);
     ctx.show(&told, print)
