@@ -5,17 +5,10 @@ use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, normalize_untrusted_str};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, normalize_untrusted_str};
 
-/// Problem in a file that a person wrote and can fix, with the source to show.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Snippet<'a> {
-    pub(crate) file: &'a str,
-    pub(crate) source: &'a str,
-    pub(crate) problem: &'a Problem,
-}
-
-/// Description of a problem: what is wrong, where, and what would be right.
+/// Problem in a file that a person wrote and can fix: what is wrong, where, and what would be
+/// right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) title: String,
@@ -63,12 +56,29 @@ impl Problem {
 
     /// Renders the report for a file that is not printed on a terminal.
     pub(crate) fn report(&self, file: &str, source: &str) -> String {
-        let snippet = Snippet {
-            file,
-            source,
-            problem: self,
-        };
-        snippet.render(Colour::Plain)
+        self.render(file, source, Colour::Plain)
+    }
+    /// Renders the whole report, without a trailing newline.
+    pub(crate) fn render(&self, file: &str, source: &str, colour: Colour) -> String {
+        let source = visible(source);
+        let label = self.label.as_deref().map(clean);
+        let mut group = Group::with_title(Level::ERROR.primary_title(clean(&self.title)));
+        if let Some(span) = &self.span {
+            let mark = AnnotationKind::Primary
+                .span(within(&source, span))
+                .label(label);
+            let lines = Snippet::source(source.as_str()).path(clean(file));
+            group = group.element(lines.annotation(mark));
+        } else {
+            group = group.elements(label.map(|text| Level::NOTE.message(text)));
+        }
+        let help = self.help.as_deref();
+        group = group.elements(help.map(|text| Level::HELP.message(clean(text))));
+        match colour {
+            Colour::Plain => Renderer::plain(),
+            Colour::Ansi => Renderer::styled(),
+        }
+        .render(&[group])
     }
 }
 
@@ -88,49 +98,14 @@ impl fmt::Display for Origin {
     }
 }
 
-impl Snippet<'_> {
-    /// Renders the whole report, without a trailing newline.
-    pub(crate) fn render(&self, colour: Colour) -> String {
-        let problem = self.problem;
-        let source = visible(self.source);
-        let label = problem.label.as_deref().map(clean);
-        let title = Level::ERROR.primary_title(clean(&problem.title));
-        let mut group = Group::with_title(title);
-        if let Some(span) = &problem.span {
-            let mark = AnnotationKind::Primary
-                .span(within(&source, span))
-                .label(label);
-            let lines = annotate_snippets::Snippet::source(source.as_str()).path(clean(self.file));
-            group = group.element(lines.annotation(mark));
-        } else {
-            group = group.elements(label.map(|text| Level::NOTE.message(text)));
-        }
-        group = group.elements(
-            problem
-                .help
-                .as_deref()
-                .map(|text| Level::HELP.message(clean(text))),
-        );
-        match colour {
-            Colour::Plain => Renderer::plain(),
-            Colour::Ansi => Renderer::styled(),
-        }
-        .render(&[group])
-    }
-}
-
 /// Returns line and column, both from 1, of a byte of the source. The column counts characters.
 pub(crate) fn line_column(source: &str, offset: usize) -> (usize, usize) {
-    let before = source.get(..boundary(source, offset)).unwrap_or_default();
+    let before = source
+        .get(..source.floor_char_boundary(offset))
+        .unwrap_or_default();
     let line = before.matches('\n').count() + 1;
-    let column = before
-        .rsplit('\n')
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .count()
-        + 1;
-    (line, column)
+    let last = before.rsplit('\n').next().unwrap_or_default();
+    (line, last.chars().count() + 1)
 }
 
 /// Returns the word that was probably meant: the nearest one, if it is close enough.
@@ -159,12 +134,8 @@ fn visible(text: &str) -> String {
 
 /// Moves a span into the source and to character boundaries, as the renderer requires.
 fn within(source: &str, span: &Range<usize>) -> Range<usize> {
-    let start = boundary(source, span.start);
-    start..boundary(source, span.end).max(start)
-}
-
-fn boundary(source: &str, offset: usize) -> usize {
-    source.floor_char_boundary(offset)
+    let start = source.floor_char_boundary(span.start);
+    start..source.floor_char_boundary(span.end).max(start)
 }
 
 /// Returns the title of a rendered report: its first line, without the source below it.
@@ -182,12 +153,7 @@ mod tests {
     use super::*;
 
     fn render(source: &str, problem: &Problem) -> String {
-        Snippet {
-            file: "x.toml",
-            source,
-            problem,
-        }
-        .render(Colour::Plain)
+        problem.render("x.toml", source, Colour::Plain)
     }
 
     #[test]
@@ -225,12 +191,8 @@ mod tests {
                 .chars()
                 .any(|c| c.is_control() && c != '\n')
         );
-        let coloured = Snippet {
-            file: "x",
-            source: "k",
-            problem: &Problem::new("t", Some(0..1)),
-        };
-        assert!(coloured.render(Colour::Ansi).contains('\u{1b}'));
+        let coloured = Problem::new("t", Some(0..1)).render("x", "k", Colour::Ansi);
+        assert!(coloured.contains('\u{1b}'));
     }
 
     #[test]

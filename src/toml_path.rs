@@ -33,14 +33,16 @@ impl KeyPath {
         Self(text.split('.').map(|key| Step::Key(key.into())).collect())
     }
 
-    pub(crate) fn key(mut self, key: impl Into<String>) -> Self {
-        self.0.push(Step::Key(key.into()));
-        self
+    pub(crate) fn key(&self, key: impl Into<String>) -> Self {
+        self.step(Step::Key(key.into()))
     }
 
-    pub(crate) fn index(mut self, index: usize) -> Self {
-        self.0.push(Step::Index(index));
-        self
+    pub(crate) fn index(&self, index: usize) -> Self {
+        self.step(Step::Index(index))
+    }
+
+    fn step(&self, step: Step) -> Self {
+        Self(self.0.iter().cloned().chain([step]).collect())
     }
 
     pub(crate) fn steps(&self) -> &[Step] {

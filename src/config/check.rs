@@ -6,6 +6,7 @@ use super::names;
 use super::settings::{Agent, Config, ProjectOverrides};
 use crate::agent_kind::AgentKind;
 use crate::discover::Discover;
+use crate::text::list;
 use crate::toml_path::KeyPath;
 
 /// Settings that are not valid together.
@@ -24,32 +25,22 @@ pub(super) fn check(config: &Config) -> Vec<Complaint> {
     complaints.extend(fixes(cycles, total));
     complaints.extend(times(config));
     complaints.extend(agents(config));
-    complaints.extend(named(config, KeyPath::dotted("agent"), Some(&config.agent)));
-    complaints.extend(named(
-        config,
-        KeyPath::dotted("review_agent"),
-        Some(&config.review_agent),
-    ));
+    let agents = [Some(&config.agent), Some(&config.review_agent)];
+    complaints.extend(named(config, &KeyPath::default(), agents));
     complaints.extend(config.push.complaints(&KeyPath::dotted("push")));
     complaints.extend(config.sandbox.complaints(&KeyPath::dotted("sandbox")));
-    complaints.extend(setup_again(
-        &KeyPath::dotted("setup_again_on"),
+    let again = KeyPath::dotted("setup_again_on");
+    complaints.extend(names::complaints(
+        &again,
         &config.setup_again_on,
+        names::of_path,
     ));
     for (name, project) in &config.projects {
         let at = KeyPath::dotted("projects").key(name);
         complaints.extend(empty_name(&at, name));
         complaints.extend(project_fixes(config, &at, project));
-        complaints.extend(named(
-            config,
-            at.clone().key("agent"),
-            project.agent.as_ref(),
-        ));
-        complaints.extend(named(
-            config,
-            at.clone().key("review_agent"),
-            project.review_agent.as_ref(),
-        ));
+        let agents = [project.agent.as_ref(), project.review_agent.as_ref()];
+        complaints.extend(named(config, &at, agents));
         complaints.extend(own_tables(&at, project));
     }
     complaints
@@ -57,38 +48,22 @@ pub(super) fn check(config: &Config) -> Vec<Complaint> {
 
 fn own_tables(at: &KeyPath, project: &ProjectOverrides) -> Vec<Complaint> {
     let again = project.setup_again_on.as_deref().unwrap_or_default();
-    let mut complaints = setup_again(&at.clone().key("setup_again_on"), again);
-    complaints.extend(
-        project
-            .push
-            .iter()
-            .flat_map(|push| push.complaints(&at.clone().key("push"))),
-    );
-    complaints.extend(
-        project
-            .discover
-            .iter()
-            .flat_map(|rules| discover(&at.clone().key("discover"), rules)),
-    );
+    let mut complaints = names::complaints(&at.key("setup_again_on"), again, names::of_path);
+    let push = project.push.iter();
+    complaints.extend(push.flat_map(|push| push.complaints(&at.key("push"))));
+    let rules = project.discover.iter();
+    complaints.extend(rules.flat_map(|rules| discover(&at.key("discover"), rules)));
     complaints
 }
 
 fn discover(at: &KeyPath, rules: &Discover) -> Vec<Complaint> {
-    let key = |name: &str| at.clone().key(name);
-    let mut complaints = names::complaints(&key("authors"), &rules.authors, names::of_login);
-    complaints.extend(names::complaints(
-        &key("branches"),
-        &rules.branches,
-        names::of_pattern,
-    ));
+    let mut complaints = names::complaints(&at.key("authors"), &rules.authors, names::of_login);
+    let (branches, patterns) = (at.key("branches"), &rules.branches);
+    complaints.extend(names::complaints(&branches, patterns, names::of_pattern));
     complaints.extend(rules.label.iter().filter_map(|label| {
-        names::of_label(label).map(|why| names::complaint(key("label"), label, why))
+        names::of_label(label).map(|why| names::complaint(at.key("label"), label, why))
     }));
     complaints
-}
-
-fn setup_again(key: &KeyPath, files: &[String]) -> Vec<Complaint> {
-    names::complaints(key, files, names::of_path)
 }
 
 fn common_fixes(config: &Config) -> [(KeyPath, i64); 2] {
@@ -104,16 +79,12 @@ fn common_fixes(config: &Config) -> [(KeyPath, i64); 2] {
 /// been reported for all projects.
 fn project_fixes(config: &Config, at: &KeyPath, project: &ProjectOverrides) -> Option<Complaint> {
     let [cycles, total] = common_fixes(config);
-    let own_cycles = project
-        .max_fix_cycles
-        .map(|n| (at.clone().key("max_fix_cycles"), n));
-    let own_total = project
-        .max_total_fixes
-        .map(|n| (at.clone().key("max_total_fixes"), n));
+    let own = |key: &str, n: Option<i64>| n.map(|n| (at.key(key), n));
+    let own_cycles = own("max_fix_cycles", project.max_fix_cycles);
+    let own_total = own("max_total_fixes", project.max_total_fixes);
     match (own_cycles, own_total) {
         (None, None) => None,
-        (Some(own), None) => fixes(own, total),
-        (Some(own_cycles), Some(own_total)) => fixes(own_cycles, own_total),
+        (Some(own), own_total) => fixes(own, own_total.unwrap_or(total)),
         (None, Some(own)) => {
             let mut complaint = fixes(cycles, own)?;
             // The project's line is the one to show, even if the file has the other too.
@@ -138,11 +109,8 @@ fn times(config: &Config) -> Vec<Complaint> {
     let first = ("dispatch.backoff_first_s", dispatch.backoff_first_s);
     let longest = ("dispatch.backoff_max_s", dispatch.backoff_max_s);
     if first.1 > longest.1 {
-        complaints.push(larger(
-            first,
-            longest,
-            "the first delay cannot be longer than the maximum",
-        ));
+        let why = "the first delay cannot be longer than the maximum";
+        complaints.push(larger(first, longest, why));
     }
     let runs = [
         ("limits.review_s", limits.review_s),
@@ -152,11 +120,8 @@ fn times(config: &Config) -> Vec<Complaint> {
     if let Some(run) = runs.into_iter().max_by_key(|(_, seconds)| *seconds)
         && idle.1 > run.1
     {
-        complaints.push(larger(
-            idle,
-            run,
-            "no run can be idle for longer than its own time limit",
-        ));
+        let why = "no run can be idle for longer than its own time limit";
+        complaints.push(larger(idle, run, why));
     }
     let grace = ("limits.grace_s", limits.grace_s);
     let gate = ("limits.gate_s", limits.gate_s);
@@ -192,7 +157,7 @@ fn agents(config: &Config) -> Vec<Complaint> {
         complaints.extend(of_kind(&at, name, agent, config.limits.idle_s));
         for (i, variable) in agent.env.iter().enumerate() {
             complaints.extend(refusal(variable).map(|reason| Complaint {
-                keys: vec![at.clone().key("env").index(i)],
+                keys: vec![at.key("env").index(i)],
                 title: format!("cannot pass the variable `{variable}` to the agent `{name}`"),
                 help: reason.into(),
             }));
@@ -221,7 +186,7 @@ fn of_kind(at: &KeyPath, name: &str, agent: &Agent, idle_s: u64) -> Vec<Complain
                 .into_iter()
                 .filter(|(_, is_set)| *is_set)
                 .map(|(key, _)| Complaint {
-                    keys: vec![at.clone().key(key)],
+                    keys: vec![at.key(key)],
                     title: format!(
                         "the agent `{name}` is of kind `command`, which does not support `{key}`"
                     ),
@@ -232,7 +197,7 @@ fn of_kind(at: &KeyPath, name: &str, agent: &Agent, idle_s: u64) -> Vec<Complain
         AgentKind::Claude => {
             let late = agent.api_timeout_s.filter(|timeout| *timeout >= idle_s);
             let late = late.map(|timeout| Complaint {
-                keys: vec![at.clone().key("api_timeout_s")],
+                keys: vec![at.key("api_timeout_s")],
                 title: format!(
                     "`{at}.api_timeout_s` ({timeout}) is not less than `limits.idle_s` ({idle_s})"
                 ),
@@ -245,20 +210,24 @@ fn of_kind(at: &KeyPath, name: &str, agent: &Agent, idle_s: u64) -> Vec<Complain
     }
 }
 
-/// Checks that a named agent exists. The empty name means none.
-fn named(config: &Config, key: KeyPath, name: Option<&String>) -> Option<Complaint> {
-    let name = name.filter(|name| !name.is_empty() && !config.agents.contains_key(*name))?;
-    let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
-    let help = if known.is_empty() {
-        format!("no agents are configured; add a table [agents.{name}]")
-    } else {
-        format!("agents: {}", known.join(", "))
+/// Checks that `agent` and `review_agent` in the table at `at` exist. The empty name means none.
+fn named(config: &Config, at: &KeyPath, names: [Option<&String>; 2]) -> Vec<Complaint> {
+    let complaint = |(key, name): (&str, Option<&String>)| {
+        let name = name.filter(|name| !name.is_empty() && !config.agents.contains_key(*name))?;
+        let help = if config.agents.is_empty() {
+            format!("no agents are configured; add a table [agents.{name}]")
+        } else {
+            format!("agents: {}", list(config.agents.keys()))
+        };
+        let key = at.key(key);
+        Some(Complaint {
+            title: format!("`{key}` names the unknown agent `{name}`"),
+            keys: vec![key],
+            help,
+        })
     };
-    Some(Complaint {
-        title: format!("`{key}` names the unknown agent `{name}`"),
-        keys: vec![key],
-        help,
-    })
+    let keys = ["agent", "review_agent"].into_iter();
+    keys.zip(names).filter_map(complaint).collect()
 }
 
 fn empty_name(at: &KeyPath, name: &str) -> Option<Complaint> {

@@ -89,6 +89,15 @@ impl Environment {
             .filter(|value| !value.is_empty())
     }
 
+    /// Returns those of the variables that are set, with their values.
+    pub(super) fn set<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> impl Iterator<Item = (String, String)> {
+        let names = names.into_iter();
+        names.filter_map(move |name| Some((name.to_owned(), self.text(name)?.to_owned())))
+    }
+
     pub(super) fn for_agent(&self, names: &[String]) -> BTreeMap<String, String> {
         // `check` refused such names with a message; here they are refused for callers that did not
         // run it.
@@ -96,11 +105,8 @@ impl Environment {
             .iter()
             .map(String::as_str)
             .filter(|name| refusal(name).is_none());
-        let mut passed: BTreeMap<String, String> = FOR_EVERY_AGENT
-            .into_iter()
-            .chain(named)
-            .filter_map(|name| Some((name.to_owned(), self.text(name)?.to_owned())))
-            .collect();
+        let mut passed: BTreeMap<String, String> =
+            self.set(FOR_EVERY_AGENT.into_iter().chain(named)).collect();
         passed.insert("TERM".into(), "dumb".into());
         passed
     }

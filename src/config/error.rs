@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::diagnostic::{Colour, Problem, Snippet};
+use crate::diagnostic::{Colour, Problem};
+use crate::text::joined;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
@@ -39,19 +40,11 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn render(&self, colour: Colour) -> String {
         let file = self.file.display().to_string();
-        let show = |problem| {
-            Snippet {
-                file: &file,
-                source: &self.source,
-                problem,
-            }
-            .render(colour)
-        };
-        self.problems
-            .iter()
-            .map(show)
-            .collect::<Vec<_>>()
-            .join("\n\n")
+        let problems = self.problems.iter();
+        joined(
+            problems.map(|one| one.render(&file, &self.source, colour)),
+            "\n\n",
+        )
     }
 }
 

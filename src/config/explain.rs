@@ -63,7 +63,7 @@ impl Loaded {
 
     fn explain_table(&self, table: &toml::Table, at: &KeyPath, settings: &mut Vec<Setting>) {
         for (key, value) in table {
-            let path = at.clone().key(key);
+            let path = at.key(key);
             if let Value::Table(inner) = value {
                 self.explain_table(inner, &path, settings);
             } else {

@@ -82,10 +82,8 @@ impl Environment {
                 || (BEGINNINGS.iter().any(|start| name.starts_with(start))
                     && !BENDING.contains(&name))
         };
-        let names = self.vars.keys().filter(|name| is_passed(name));
-        names
-            .filter_map(|name| Some((name.clone(), self.text(name)?.to_owned())))
-            .collect()
+        let names = self.vars.keys().map(String::as_str);
+        self.set(names.filter(|name| is_passed(name))).collect()
     }
 
     pub(super) fn forge_secrets(&self) -> Vec<Secret> {

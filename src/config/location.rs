@@ -44,10 +44,9 @@ pub(super) fn config_file(
     environment: &Environment,
 ) -> Result<Option<PathBuf>, ConfigError> {
     if let Some((path, named_by)) = named_file(place, environment) {
-        return if path.exists() {
-            Ok(Some(path))
-        } else {
-            Err(ConfigError::NotFound { path, named_by })
+        return match path.exists() {
+            true => Ok(Some(path)),
+            false => Err(ConfigError::NotFound { path, named_by }),
         };
     }
     Ok(usual_file(environment).filter(|path| path.exists()))
@@ -59,11 +58,8 @@ pub(super) fn named_file(
     environment: &Environment,
 ) -> Option<(PathBuf, &'static str)> {
     let flag = place.config.clone().map(|path| (path, "--config"));
-    let named = flag.or_else(|| {
-        environment
-            .path("REMAND_CONFIG")
-            .map(|path| (path, "REMAND_CONFIG"))
-    });
+    let variable = environment.path("REMAND_CONFIG");
+    let named = flag.or_else(|| variable.map(|path| (path, "REMAND_CONFIG")));
     named.map(|(path, named_by)| (absolute(path), named_by))
 }
 
@@ -88,18 +84,11 @@ pub(super) fn blackboard(
         && !set.is_empty()
     {
         let path = resolve(set, Some(file), environment.path("HOME").as_deref());
-        return Ok((
-            path,
-            Origin::File {
-                path: file.into(),
-                line: *line,
-            },
-        ));
+        let (file, line) = (file.into(), *line);
+        return Ok((path, Origin::File { path: file, line }));
     }
-    Ok((
-        usual_blackboard(environment).ok_or(ConfigError::NoHome)?,
-        Origin::Default,
-    ))
+    let usual = usual_blackboard(environment).ok_or(ConfigError::NoHome)?;
+    Ok((usual, Origin::Default))
 }
 
 pub(super) fn usual_blackboard(environment: &Environment) -> Option<PathBuf> {
@@ -107,30 +96,23 @@ pub(super) fn usual_blackboard(environment: &Environment) -> Option<PathBuf> {
         .map(|folder| folder.join("blackboard.db"))
 }
 
-/// Returns a directory of the user's files: the configured one, which must exist, or the one next
-/// to the config file.
+/// Returns the directory of the user's files at `path` if it exists, as a configured one must.
 pub(super) fn folder(
     key: &str,
     set: &str,
-    file: Option<&Path>,
-    home: Option<&Path>,
+    path: Option<&PathBuf>,
 ) -> Result<Option<PathBuf>, Complaint> {
-    if set.is_empty() {
-        let beside = file.and_then(Path::parent).map(|parent| parent.join(key));
-        return Ok(beside.filter(|path| path.is_dir()));
+    match path {
+        Some(path) if !set.is_empty() && !path.is_dir() => Err(Complaint {
+            keys: vec![KeyPath::dotted(key)],
+            title: format!("`{key}`: {} is not a directory", path.display()),
+            help: format!("create the directory, or remove `{key}`"),
+        }),
+        path => Ok(path.filter(|path| path.is_dir()).cloned()),
     }
-    let path = resolve(set, file, home);
-    if path.is_dir() {
-        return Ok(Some(path));
-    }
-    Err(Complaint {
-        keys: vec![KeyPath::dotted(key)],
-        title: format!("`{key}`: {} is not a directory", path.display()),
-        help: format!("create the directory, or remove `{key}`"),
-    })
 }
-
-/// Returns the directory that `folder` finds, even if it does not exist yet.
+/// Returns a directory of the user's files, even if it does not exist yet: the configured one, or
+/// the one next to the config file.
 pub(super) fn watched_folder(
     key: &str,
     set: &str,

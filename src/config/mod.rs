@@ -172,7 +172,7 @@ pub(crate) fn machine_units() -> PathBuf {
 
 /// Returns PATH, for looking up programs.
 pub(crate) fn search_path() -> Option<String> {
-    Environment::of_process().text("PATH").map(str::to_owned)
+    first_set(&["PATH"])
 }
 
 /// Returns the variables that systemctl and launchctl need to find the user's systemd or launchd.
@@ -186,13 +186,8 @@ pub(crate) fn session_environment() -> BTreeMap<String, String> {
         "XDG_RUNTIME_DIR",
         "DBUS_SESSION_BUS_ADDRESS",
     ];
-    let environment = Environment::of_process();
-    names
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), environment.text(name)?.to_owned())))
-        .collect()
+    Environment::of_process().set(names).collect()
 }
-
 /// Returns device and inode of the stream to systemd's journal, if this process or an ancestor got
 /// one.
 #[cfg(target_os = "linux")]
@@ -202,27 +197,18 @@ pub(crate) fn journal() -> Option<(u64, u64)> {
 
 /// Returns the user who started this process with sudo.
 pub(crate) fn sudo_user() -> Option<String> {
-    Environment::of_process()
-        .text("SUDO_USER")
-        .map(str::to_owned)
+    first_set(&["SUDO_USER"])
 }
 
 /// Returns the login name of the user.
 pub(crate) fn login_name() -> Option<String> {
-    let environment = Environment::of_process();
-    environment
-        .text("USER")
-        .or_else(|| environment.text("LOGNAME"))
-        .map(str::to_owned)
+    first_set(&["USER", "LOGNAME"])
 }
 
 /// Returns those of the variables that are set, with their values.
 pub(crate) fn set_variables(names: &[String]) -> Vec<(String, String)> {
-    let environment = Environment::of_process();
-    names
-        .iter()
-        .filter_map(|name| Some((name.clone(), environment.text(name)?.to_string())))
-        .collect()
+    let names = names.iter().map(String::as_str);
+    Environment::of_process().set(names).collect()
 }
 
 /// Returns the notification settings of the service manager that started this process.
@@ -242,9 +228,8 @@ pub(crate) fn pager() -> Option<String> {
 
 fn first_set(names: &[&str]) -> Option<String> {
     let environment = Environment::of_process();
-    names
-        .iter()
-        .find_map(|name| environment.text(name).map(str::to_owned))
+    let set = names.iter().find_map(|name| environment.text(name));
+    set.map(str::to_owned)
 }
 
 /// Returns the whole environment, only for programs that the user works with at the terminal: an editor, a pager.
@@ -254,11 +239,7 @@ pub(crate) fn terminal_environment() -> Vec<(OsString, OsString)> {
 
 /// Returns the width of the terminal from COLUMNS, if the terminal does not report it.
 pub(crate) fn columns() -> Option<usize> {
-    Environment::of_process()
-        .path("COLUMNS")?
-        .to_str()?
-        .parse()
-        .ok()
+    first_set(&["COLUMNS"])?.parse().ok()
 }
 
 /// Returns the default location of the config file.
@@ -275,11 +256,8 @@ pub(crate) fn file_to_write(place: &ConfigLocation) -> Option<PathBuf> {
 }
 
 fn load_in(place: &ConfigLocation, environment: &Environment) -> Result<Loaded, ConfigError> {
-    load_from(
-        place,
-        environment,
-        location::config_file(place, environment)?,
-    )
+    let file = location::config_file(place, environment)?;
+    load_from(place, environment, file)
 }
 
 fn load_from(
@@ -299,31 +277,21 @@ fn load_from(
         location::blackboard(place, environment, file.as_deref(), &read)?;
     // A person may have prompts and no settings: their directory is where the file would be.
     let beside = file.clone().or_else(|| location::usual_file(environment));
+    let folder =
+        |key, set: &str| location::watched_folder(key, set, beside.as_deref(), home.as_deref());
     let watched = Watched {
         config: file
             .clone()
             .or_else(|| location::named_file(place, environment).map(|(path, _)| path))
             .or(beside.clone()),
-        evaluators: location::watched_folder(
-            "evaluators",
-            &read.config.evaluators,
-            beside.as_deref(),
-            home.as_deref(),
-        ),
-        prompts: location::watched_folder(
-            "prompts",
-            &read.config.prompts,
-            beside.as_deref(),
-            home.as_deref(),
-        ),
+        evaluators: folder("evaluators", &read.config.evaluators),
+        prompts: folder("prompts", &read.config.prompts),
     };
     // Before evaluators and prompts are loaded, so that a change in between is detected.
     let sources = watched.read_beside(file.is_some().then_some(text.as_str()));
-    let folder = |key, set: &str| location::folder(key, set, beside.as_deref(), home.as_deref());
-    let (evaluators, prompts) = (
-        folder("evaluators", &read.config.evaluators),
-        folder("prompts", &read.config.prompts),
-    );
+    let set = &read.config;
+    let evaluators = location::folder("evaluators", &set.evaluators, watched.evaluators.as_ref());
+    let prompts = location::folder("prompts", &set.prompts, watched.prompts.as_ref());
     let missing: Vec<_> = [&evaluators, &prompts]
         .into_iter()
         .filter_map(|found| found.as_ref().err().cloned())

@@ -11,9 +11,8 @@ pub(super) fn complaints(
     texts: &[String],
     refusal: fn(&str) -> Option<&'static str>,
 ) -> Vec<Complaint> {
-    let one = |(i, text): (usize, &String)| {
-        refusal(text).map(|why| complaint(key.clone().index(i), text, why))
-    };
+    let one =
+        |(i, text): (usize, &String)| refusal(text).map(|why| complaint(key.index(i), text, why));
     texts.iter().enumerate().filter_map(one).collect()
 }
 

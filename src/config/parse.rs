@@ -190,7 +190,7 @@ fn mark(path: &KeyPath, own: &DeTable<'_>) -> Option<Range<usize>> {
 
 fn note_lines(table: &DeTable<'_>, at: &KeyPath, text: &str, lines: &mut BTreeMap<String, usize>) {
     for (key, value) in table {
-        let path = at.clone().key(key.get_ref().as_ref());
+        let path = at.key(key.get_ref().as_ref());
         if let DeValue::Table(inner) = value.get_ref() {
             note_lines(inner, &path, text, lines);
         } else {

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use super::settings::ProjectOverrides;
 use super::{Loaded, location};
 use crate::change::{Bounds, FixBound};
 use crate::clock::Zone;
@@ -37,62 +36,37 @@ impl Loaded {
             .filter(|(key, _)| key.starts_with(&inside))
             .map(|(_, line)| *line)
             .min();
-        let near = line
-            .map(|line| format!(" (near line {line})"))
-            .unwrap_or_default();
+        let near = line.map_or_else(String::new, |line| format!(" (near line {line})"));
+        let (all, add) = (
+            known.join(", "),
+            format!("`remand project add PATH --name {name}` adds it"),
+        );
         let hint = match nearest(name, known.iter().map(String::as_str)) {
-            Some(meant) => format!(
-                "did you mean `{meant}`? Known projects: {}",
-                known.join(", ")
-            ),
-            None if known.is_empty() => {
-                format!(
-                    "there are no projects yet: `remand project add PATH --name {name}` adds it"
-                )
-            }
-            None => format!(
-                "known projects: {}; `remand project add PATH --name {name}` adds it",
-                known.join(", ")
-            ),
+            Some(meant) => format!("did you mean `{meant}`? Known projects: {all}"),
+            None if known.is_empty() => format!("there are no projects yet: {add}"),
+            None => format!("known projects: {all}; {add}"),
         };
-        Stray {
-            what: format!("[{table}]{near} is not a known project"),
-            hint,
-        }
+        let what = format!("[{table}]{near} is not a known project");
+        Stray { what, hint }
     }
 
     /// Returns the maximum number of fixes per round, for a change without its own limit.
     ///
     /// The project's setting takes precedence over the evaluator's, and that over the global one.
     pub(crate) fn max_fix_cycles(&self, project: &str, evaluator: Option<(i64, &str)>) -> FixBound {
-        let own = self
-            .config
-            .projects
-            .get(project)
-            .and_then(|own| own.max_fix_cycles);
-        match (own, evaluator) {
-            (Some(most), _) => {
-                let key = KeyPath::dotted("projects")
-                    .key(project)
-                    .key("max_fix_cycles")
-                    .to_string();
-                FixBound {
-                    most,
-                    from: self.named(&key),
-                }
+        let own = self.config.projects.get(project);
+        let (most, from) = match (own.and_then(|own| own.max_fix_cycles), evaluator) {
+            (Some(most), _) => (most, self.named(&own_key(project, "max_fix_cycles"))),
+            (None, Some((most, evaluator))) => {
+                let from = format!("`max_fix_cycles` of the evaluator {evaluator}");
+                (most, from)
             }
-            (None, Some((most, evaluator))) => FixBound {
-                most,
-                from: format!("`max_fix_cycles` of the evaluator {evaluator}"),
-            },
             (None, None) => {
-                let most = self.config.r#loop.max_fix_cycles;
-                FixBound {
-                    most,
-                    from: self.named("loop.max_fix_cycles"),
-                }
+                let from = self.named("loop.max_fix_cycles");
+                (self.config.r#loop.max_fix_cycles, from)
             }
-        }
+        };
+        FixBound { most, from }
     }
 
     /// Describes a setting and its origin: `` `loop.max_fix_cycles` (default)``.
@@ -104,23 +78,16 @@ impl Loaded {
     pub(crate) fn project(&self, name: &str) -> ProjectSettings {
         let config = &self.config;
         let common = &config.r#loop;
-        let own = config
-            .projects
-            .get(name)
-            .cloned()
-            .unwrap_or_else(ProjectOverrides::default);
-        let some_name = |name: String| Some(name).filter(|name| !name.is_empty());
-        let agent = some_name(own.agent.unwrap_or_else(|| config.agent.clone()));
-        let review_agent = some_name(
-            own.review_agent
-                .unwrap_or_else(|| config.review_agent.clone()),
-        );
-        let roots = own
-            .worktree_roots
-            .unwrap_or_else(|| config.worktree_roots.clone());
+        let own = config.projects.get(name).cloned().unwrap_or_default();
+        let named = |own: Option<String>, common: &String| {
+            let name = own.unwrap_or_else(|| common.clone());
+            Some(name).filter(|name| !name.is_empty())
+        };
+        let agent = named(own.agent, &config.agent);
+        let review_agent = named(own.review_agent, &config.review_agent);
+        let roots = own.worktree_roots.as_ref();
+        let roots = roots.unwrap_or(&config.worktree_roots).iter();
         let gates = own.gates.as_ref().unwrap_or(&config.gates);
-        let root =
-            |text: &String| location::resolve(text, self.file.as_deref(), self.home.as_deref());
         let own_worktrees = own.own_worktrees.as_ref().unwrap_or(&config.own_worktrees);
         ProjectSettings {
             review_agent: review_agent.or_else(|| agent.clone()),
@@ -128,25 +95,21 @@ impl Loaded {
             gates: gates.iter().map(|gate| gate.words().to_vec()).collect(),
             gate_in: own.gate_in.unwrap_or(config.gate_in),
             red_base: own.red_base.unwrap_or(config.red_base),
-            worktree_roots: roots.iter().map(root).collect(),
+            worktree_roots: roots.map(|text| self.resolve(text)).collect(),
             bounds: Bounds {
                 on_max_cycles: own.on_max_cycles.unwrap_or(common.on_max_cycles),
                 max_fix_cycles: own.max_fix_cycles.unwrap_or(common.max_fix_cycles),
                 max_total_fixes: own.max_total_fixes.unwrap_or(common.max_total_fixes),
                 max_run_ms: common.max_run_s.saturating_mul(1000),
                 max_tokens: Some(common.max_tokens).filter(|tokens| *tokens > 0),
-                max_cost_micros: Some(micros(common.max_cost_usd)).filter(|micros| *micros > 0),
+                max_cost_micros: micros(common.max_cost_usd),
             },
             max_day: own
                 .max_cost_usd_per_day
-                .map(micros)
-                .filter(|micros| *micros > 0)
-                .map(|most_micros| ProjectDayBound {
-                    most_micros,
-                    key: KeyPath::dotted("projects")
-                        .key(name)
-                        .key("max_cost_usd_per_day")
-                        .to_string(),
+                .and_then(micros)
+                .map(|most_micros| {
+                    let key = own_key(name, "max_cost_usd_per_day");
+                    ProjectDayBound { most_micros, key }
                 }),
             severity_threshold: own.severity_threshold.unwrap_or(common.severity_threshold),
             max_gate_rounds: own.max_gate_rounds.unwrap_or(common.max_gate_rounds),
@@ -168,7 +131,12 @@ impl Loaded {
         if set.is_empty() {
             return self.blackboard.with_file_name("worktrees");
         }
-        location::resolve(set, self.file.as_deref(), self.home.as_deref())
+        self.resolve(set)
+    }
+
+    /// Resolves a path from the config file.
+    pub(super) fn resolve(&self, text: &str) -> PathBuf {
+        location::resolve(text, self.file.as_deref(), self.home.as_deref())
     }
 }
 
@@ -176,7 +144,7 @@ impl Loaded {
     /// Maximum amount that all agents together may spend per day; `None` means unlimited. A project
     /// may have its own limit in addition.
     pub(crate) fn max_day_micros(&self) -> Option<i64> {
-        Some(micros(self.config.r#loop.max_cost_usd_per_day)).filter(|micros| *micros > 0)
+        micros(self.config.r#loop.max_cost_usd_per_day)
     }
 
     /// Time zone in which a day starts at midnight.
@@ -185,11 +153,19 @@ impl Loaded {
     }
 }
 
-/// Rounds up, so that a limit that is set never becomes 0, which means none.
+/// Returns a limit; 0 means none. Rounds up, so that a limit that is set never becomes 0.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "at most a million dollars, which was checked when it was loaded"
 )]
-fn micros(dollars: f64) -> i64 {
-    (dollars * 1_000_000.0).ceil() as i64
+fn micros(dollars: f64) -> Option<i64> {
+    Some((dollars * 1_000_000.0).ceil() as i64).filter(|micros| *micros > 0)
+}
+
+/// Dotted key of a setting in the table of a project.
+fn own_key(project: &str, key: &str) -> String {
+    KeyPath::dotted("projects")
+        .key(project)
+        .key(key)
+        .to_string()
 }

@@ -34,17 +34,13 @@ impl PushLimits {
     }
 
     pub(super) fn complaints(&self, at: &KeyPath) -> Vec<Complaint> {
-        names::complaints(
-            &at.clone().key("forbidden"),
-            &self.forbidden,
-            names::of_pattern,
-        )
+        names::complaints(&at.key("forbidden"), &self.forbidden, names::of_pattern)
     }
 }
 
 impl PushOverrides {
     pub(super) fn complaints(&self, at: &KeyPath) -> Vec<Complaint> {
         let forbidden = self.forbidden.as_deref().unwrap_or_default();
-        names::complaints(&at.clone().key("forbidden"), forbidden, names::of_pattern)
+        names::complaints(&at.key("forbidden"), forbidden, names::of_pattern)
     }
 }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Loaded;
 use super::check::Complaint;
-use super::{Loaded, location};
 use crate::sandbox_settings::{Mounts, SandboxKind, SandboxSettings};
 use crate::toml_path::KeyPath;
 
@@ -20,7 +20,7 @@ impl SandboxTable {
     pub(super) fn complaints(&self, at: &KeyPath) -> Vec<Complaint> {
         let has_words = self.wrapper.first().is_some_and(|word| !word.is_empty());
         let complaint = |title: &str, help: &str| Complaint {
-            keys: vec![at.clone().key("wrapper"), at.clone().key("kind")],
+            keys: vec![at.key("wrapper"), at.key("kind")],
             title: title.to_owned(),
             help: help.to_owned(),
         };
@@ -45,12 +45,7 @@ impl Loaded {
     /// Returns the settings of the sandbox with absolute paths; remand's state is hidden.
     pub(crate) fn sandbox(&self) -> SandboxSettings {
         let set = &self.config.sandbox;
-        let whole = |paths: &[String]| {
-            paths
-                .iter()
-                .map(|text| location::resolve(text, self.file.as_deref(), self.home.as_deref()))
-                .collect()
-        };
+        let whole = |paths: &[String]| paths.iter().map(|text| self.resolve(text)).collect();
         SandboxSettings {
             kind: set.kind,
             wrapper: set.wrapper.clone(),
