@@ -38,12 +38,7 @@ pub(crate) fn doctor(args: &DoctorArgs, ctx: &mut CommandContext) -> Result<Exit
     runtime.shutdown_background();
     out.progress("");
     let mut seen = seen?;
-    let after = seen
-        .checks
-        .iter()
-        .rposition(|check| check.check == "daemon")
-        .map_or(0, |at| at + 1);
-    seen.checks.splice(after..after, service::checks(ctx));
+    doctor::add_after_daemon(&mut seen.checks, service::checks(ctx));
     ctx.show(&seen.checks, |ctx, checks| print(ctx, checks))?;
     let fails = seen.checks.iter().any(|check| check.state == State::Fail);
     Ok(if seen.bad_settings.is_some() {

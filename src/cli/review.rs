@@ -13,6 +13,7 @@ use crate::change::{Bounds, Change, ChangeId, Shadow, State};
 use crate::cli::frame::{CommandContext, CommandError, ExitCode};
 use crate::cli::view::print_change::told;
 use crate::config::Loaded;
+use crate::daemon;
 use crate::evaluator::definition::max_fix_cycles;
 use crate::work::{Item, Source, Status};
 
@@ -102,10 +103,7 @@ fn enter(
         base: found.base.clone(),
         head: found.head.clone(),
         worktree: found.path.clone(),
-        host: rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned(),
+        host: daemon::host(),
         state: State::PendingSelfReview,
         bounds: Bounds {
             max_fix_cycles: most_fixes,

@@ -1,5 +1,6 @@
 //! Builds the loops from the configuration: everything is loaded and checked before anything runs.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -210,10 +211,7 @@ fn intake_settings(loaded: &Loaded, definitions: &[Definition]) -> intake::Setti
             own.bounds.max_fix_cycles = most_fixes(project).most;
             own
         }),
-        host: rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned(),
+        host: host(),
     }
 }
 
@@ -294,6 +292,12 @@ fn configuration(loaded: &Loaded) -> Configuration {
     }
 }
 
+/// Returns the name of this machine.
+pub(crate) fn host() -> String {
+    let names = rustix::system::uname();
+    names.nodename().to_string_lossy().into_owned()
+}
+
 /// Returns the sandbox that confines agents, as configured.
 pub(crate) fn sandbox(loaded: &Loaded) -> Sandbox {
     Sandbox::new(loaded.sandbox(), config::agent_environment(&[]))
@@ -350,6 +354,13 @@ fn forge(loaded: &Loaded, state: &Path, holder: &str, sandbox: &Arc<Sandbox>) ->
         reviews: github.reviews,
         secrets: config::forge_secrets(),
     }
+}
+
+/// Returns the path of a program that agents, gates and set-ups find by its name.
+pub(crate) fn program_for_agents(name: &str) -> Option<PathBuf> {
+    let env = config::agent_environment(&[]);
+    let path = env.get("PATH").map(OsString::from);
+    process::find(name.as_ref(), path.as_deref(), Path::new("/"))
 }
 
 /// Returns an agent with everything needed to start it.

@@ -46,7 +46,9 @@ use reload::{Applied, Call, Calls, Cause, Order, Reload};
 use sd_notify::{News, Pulse, Supervisor};
 use stop_signals::StopSignals;
 
-pub(crate) use assemble::{agent, dispatch_settings, git, intake, kit, latest, sandbox};
+pub(crate) use assemble::{
+    agent, dispatch_settings, git, host, intake, kit, latest, program_for_agents, sandbox,
+};
 pub(crate) use daemon_record::Record;
 pub(crate) use in_force::InForce;
 pub(crate) use lock::{AlreadyRunning, holder};

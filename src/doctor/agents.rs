@@ -10,6 +10,7 @@ use super::{CALL, Check, Surroundings};
 use crate::agent::{Agent, Login};
 use crate::daemon;
 use crate::process::{self, Short};
+use crate::sanitize;
 
 pub(super) async fn agent(around: Arc<Surroundings>, name: String) -> Vec<Check> {
     let check = format!("agent {name}");
@@ -17,17 +18,15 @@ pub(super) async fn agent(around: Arc<Surroundings>, name: String) -> Vec<Check>
         return Vec::new();
     };
     let program = agent.command.first().cloned().unwrap_or_default();
+    let fail = |says: String, r#do: String| {
+        let check = Check::fail(&check, says, r#do);
+        around.judged(&name, check)
+    };
     let Some(found) = found(&agent, &program) else {
+        let says = format!("the program `{program}` was not found");
         let r#do =
             format!("install it, add it to PATH, or set its path as `command` in [agents.{name}]");
-        return vec![around.judged(
-            &name,
-            Check::fail(
-                &check,
-                format!("the program `{program}` was not found"),
-                r#do,
-            ),
-        )];
+        return vec![fail(says, r#do)];
     };
     let version = match agent.version_words() {
         Some(words) => version(&agent, &words).await,
@@ -40,16 +39,13 @@ pub(super) async fn agent(around: Arc<Surroundings>, name: String) -> Vec<Check>
         Err(what) => {
             let says = format!("{path} does not print its version: {what}");
             let r#do = format!("run `{program} --version` yourself");
-            return vec![around.judged(&name, Check::fail(&check, says, r#do))];
+            return vec![fail(says, r#do)];
         }
     };
     vec![match agent.login() {
         Login::Found(how) => Check::ok(&check, format!("{says}, logged in by {how}")),
         Login::NotLookedAt(why) => Check::ok(&check, format!("{says}; {why}")),
-        Login::Missing { r#do } => around.judged(
-            &name,
-            Check::fail(&check, format!("{says}, not logged in"), r#do),
-        ),
+        Login::Missing { r#do } => fail(format!("{says}, not logged in"), r#do.into()),
     }]
 }
 
@@ -62,13 +58,12 @@ fn found(agent: &Agent, program: &str) -> Option<PathBuf> {
 
 /// Returns the first line of its version output.
 async fn version(agent: &Agent, words: &[String]) -> Result<Option<String>, String> {
+    let env = agent.env.iter();
     let short = Short {
         program: words.first().cloned().unwrap_or_default().into(),
         args: words.iter().skip(1).map(OsString::from).collect(),
         cwd: "/".into(),
-        env: agent
-            .env
-            .iter()
+        env: env
             .map(|(name, value)| (name.into(), value.into()))
             .collect(),
         stdin: None,
@@ -76,24 +71,18 @@ async fn version(agent: &Agent, words: &[String]) -> Result<Option<String>, Stri
         cap: 4096,
         is_wrapped: false,
     };
-    let output = process::short(&short)
-        .await
-        .map_err(|error| error.to_string())?;
+    let output = process::short(&short).await;
+    let output = output.map_err(|error| error.to_string())?;
     let line = |bytes: &[u8]| {
-        crate::sanitize::line(
-            String::from_utf8_lossy(bytes)
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .trim(),
-        )
+        let text = String::from_utf8_lossy(bytes);
+        sanitize::line(text.lines().next().unwrap_or_default().trim())
     };
     match output.status {
         Some(0) => Ok(Some(line(&output.stdout)).filter(|line| !line.is_empty())),
-        Some(status) => Err(format!(
-            "it exited with status {status}: {}",
-            line(&output.stderr)
-        )),
+        Some(status) => {
+            let error = line(&output.stderr);
+            Err(format!("it exited with status {status}: {error}"))
+        }
         None => Err("it was killed by a signal".to_owned()),
     }
 }
@@ -103,23 +92,14 @@ impl Surroundings {
     fn judged(&self, name: &str, check: Check) -> Check {
         let of = |project: &str| {
             let set = self.loaded.project(project);
-            [set.agent, set.review_agent]
-                .into_iter()
-                .flatten()
-                .any(|used| used == name)
+            let mut used = [set.agent, set.review_agent].into_iter().flatten();
+            used.any(|used| used == name)
         };
-        let is_used = of("")
-            || self
-                .projects
-                .iter()
-                .any(|project| of(project.project_id.as_str()));
-        if is_used {
-            check
-        } else {
-            Check {
-                state: super::State::Warn,
-                ..check
-            }
+        let mut projects = self.projects.iter();
+        if of("") || projects.any(|project| of(project.project_id.as_str())) {
+            return check;
         }
+        let state = super::State::Warn;
+        Check { state, ..check }
     }
 }

@@ -1,7 +1,7 @@
 //! Checks the blackboard, its daemon, and the state of its changes.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Access, access};
@@ -43,9 +43,7 @@ pub(super) async fn onlook(loaded: &Loaded, now: Time) -> Known {
     match path.metadata() {
         Ok(meta) if meta.is_dir() || meta.len() > 0 => {}
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {}
-        Ok(_) | Err(_) => {
-            return Known::only(missing(loaded));
-        }
+        Ok(_) | Err(_) => return Known::only(missing(loaded)),
     }
     // Unreadable settings are reported elsewhere.
     let latest = daemon::latest(loaded, now).ok();
@@ -140,11 +138,9 @@ fn unwritable(path: &Path) -> Option<Check> {
         .and_then(|()| access(folder, Access::WRITE_OK | Access::EXEC_OK));
     let error = written.err()?;
     let says = format!("{} is not writable: {error}", path.display());
-    Some(Check::fail(
-        NAME,
-        says,
-        "make the file and its directory writable; if the file system is read-only, check `dmesg`",
-    ))
+    let r#do =
+        "make the file and its directory writable; if the file system is read-only, check `dmesg`";
+    Some(Check::fail(NAME, says, r#do))
 }
 
 /// Checks the integrity of the file, as far as that is possible in a moment.
@@ -160,17 +156,12 @@ pub(super) async fn integrity(around: Arc<Surroundings>) -> Vec<Check> {
     match looked {
         Ok(Ok(Quick::Whole)) => vec![Check::ok(NAME, format!("{file}, intact"))],
         Ok(Ok(Quick::NotInTime)) => {
-            vec![Check::ok(
-                NAME,
-                format!("{file}; too large for a quick check: run `remand check`"),
-            )]
+            let says = format!("{file}; too large for a quick check: run `remand check`");
+            vec![Check::ok(NAME, says)]
         }
         Ok(Ok(Quick::Damaged(what))) => {
-            vec![Check::fail(
-                NAME,
-                format!("{file}, damaged: {what}"),
-                "stop remand and restore a backup",
-            )]
+            let says = format!("{file}, damaged: {what}");
+            vec![Check::fail(NAME, says, "stop remand and restore a backup")]
         }
         // Already reported when it was first opened.
         Ok(Err(_)) | Err(_) => Vec::new(),
@@ -179,16 +170,11 @@ pub(super) async fn integrity(around: Arc<Surroundings>) -> Vec<Check> {
 
 /// Returns the size, including what has not been written into the file itself yet.
 fn size(path: &Path) -> u64 {
-    let wal = {
-        let mut name = path.as_os_str().to_owned();
-        name.push("-wal");
-        PathBuf::from(name)
-    };
-    [path, &wal]
-        .into_iter()
-        .filter_map(|path| path.metadata().ok())
-        .map(|meta| meta.len())
-        .sum()
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    let files = [path, Path::new(&wal)].into_iter();
+    let files = files.filter_map(|path| path.metadata().ok());
+    files.map(|meta| meta.len()).sum()
 }
 
 pub(super) fn daemon(around: &Surroundings, last_beat: Option<Time>) -> Check {
@@ -214,28 +200,19 @@ pub(super) fn in_force(
         // The files were checked before; here it only matters that the daemon continues with the
         // old ones.
         let row = row.filter(|_| daemon::holder(blackboard).is_some())?;
-        let says = format!(
-            "the daemon uses the settings it loaded at {}; nothing is pushed",
-            row.in_force_since
-        );
-        return Some(Check::warn(
-            NAME,
-            says,
-            "fix the file: the daemon then loads it automatically",
-        ));
+        let since = row.in_force_since;
+        let says = format!("the daemon uses the settings it loaded at {since}; nothing is pushed");
+        let r#do = "fix the file: the daemon then loads it automatically";
+        return Some(Check::warn(NAME, says, r#do));
     };
     let in_force = InForce::of(loaded, row);
     match in_force.is_in_force() {
         None => None,
         Some(true) => Some(Check::ok(NAME, in_force.sentence())),
         Some(false) => {
-            let r#do = in_force.command().map_or_else(
-                || {
-                    "start the daemon with this file, or use the daemon's file with --config"
-                        .to_owned()
-                },
-                |command| format!("run `{command}`"),
-            );
+            let other = "start the daemon with this file, or use the daemon's file with --config";
+            let command = in_force.command();
+            let r#do = command.map_or(other.to_owned(), |command| format!("run `{command}`"));
             Some(Check::warn(NAME, in_force.sentence(), r#do))
         }
     }
@@ -265,40 +242,28 @@ pub(super) fn shadow(loaded: &Loaded, shadows: &[(ProjectId, Shadow)]) -> Vec<Ch
             .map(|(id, _)| id.as_str())
             .collect();
         if !on.is_empty() {
-            checks.push(Check::ok(
-                "shadow",
-                format!("on for {}: {what}; `remand stats --shadow`", on.join(", ")),
-            ));
+            let on = on.join(", ");
+            let says = format!("on for {on}: {what}; `remand stats --shadow`");
+            checks.push(Check::ok("shadow", says));
         }
     }
     checks.extend(shadows.iter().filter_map(|(id, in_force)| {
         let unread = daemon::UnreadShadow::of(loaded, id, *in_force)?;
-        Some(Check::warn(
-            "shadow",
-            format!("{id}: {}", unread.says()),
-            unread.remedy(),
-        ))
+        let says = format!("{id}: {}", unread.says());
+        Some(Check::warn("shadow", says, unread.remedy()))
     }));
     checks
 }
 
 /// Reports a stop: a person set it and may have forgotten it.
 fn stopped(stop: &bb::Stopped) -> Check {
-    let what = stop
-        .project_id
-        .as_ref()
-        .map_or("everything", |id| id.as_str());
+    let project = stop.project_id.as_ref();
+    let what = project.map_or("everything", ProjectId::as_str);
     let reason = prefixed(": ", stop.reason.as_ref());
-    let says = format!(
-        "{what}, by {} at {}{reason}",
-        stop.stopped_by, stop.stopped_at
-    );
-    let name = prefixed(" ", stop.project_id.as_ref());
-    Check::warn(
-        "stopped",
-        says,
-        format!("run `remand start{name}` to continue"),
-    )
+    let (by, at) = (&stop.stopped_by, stop.stopped_at);
+    let says = format!("{what}, by {by} at {at}{reason}");
+    let r#do = format!("run `remand start{}` to continue", prefixed(" ", project));
+    Check::warn("stopped", says, r#do)
 }
 
 /// Finds recorded times in the future, and waits that no correct clock can have stored.
@@ -307,11 +272,8 @@ fn clock_jumps(conn: &bb::Conn, latest: Option<bb::Latest>, now: Time) -> bb::Re
     if let Some(done) = bb::latest_stored(conn)?.filter(|done| bb::is_ahead(*done, now)) {
         let says =
             format!("it was set back: the blackboard has times up to {done}, but it is now {now}");
-        checks.push(Check::warn(
-            "clock",
-            says,
-            "check the clock; work that was delayed by the wrong clock is retried now",
-        ));
+        let r#do = "check the clock; work that was delayed by the wrong clock is retried now";
+        checks.push(Check::warn("clock", says, r#do));
     }
     let found = latest
         .map(|latest| bb::implausible(conn, &latest))
@@ -325,11 +287,8 @@ fn clock_jumps(conn: &bb::Conn, latest: Option<bb::Latest>, now: Time) -> bb::Re
             first.deadline,
             first.id
         );
-        checks.push(Check::warn(
-            "clock",
-            says,
-            "`remand run` or `remand tick` continues immediately",
-        ));
+        let r#do = "`remand run` or `remand tick` continues immediately";
+        checks.push(Check::warn("clock", says, r#do));
     }
     Ok(checks)
 }
@@ -351,11 +310,8 @@ fn changes(rows: &[bb::BoardRow], now: Time) -> Option<Check> {
     }
     let says = parts.join(", ");
     Some(if needs_you + held > 0 {
-        Check::warn(
-            "changes",
-            says,
-            "`remand list` lists them, and `remand why CHANGE` explains what to do",
-        )
+        let r#do = "`remand list` lists them, and `remand why CHANGE` explains what to do";
+        Check::warn("changes", says, r#do)
     } else {
         Check::ok("changes", says)
     })

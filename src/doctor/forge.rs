@@ -62,32 +62,19 @@ async fn ask(
 fn of_version(program: &str, version: &str) -> Check {
     let mut numbers = version.split('.').map(str::parse::<u32>);
     let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
-        return Check::warn(
-            "gh",
-            format!("unknown version {version}"),
-            "install gh from https://cli.github.com",
-        );
+        let says = format!("unknown version {version}");
+        return Check::warn("gh", says, "install gh from https://cli.github.com");
     };
     let [oldest, newest] = TRIED;
     let says = format!("{version} ({program})");
+    let tested = |(major, minor): (u32, u32)| format!("tested version ({major}.{minor})");
     if (major, minor) < oldest {
-        let says = format!(
-            "{says} is older than the oldest tested version ({}.{})",
-            oldest.0, oldest.1
-        );
-        Check::warn(
-            "gh",
-            says,
-            "install a newer one from https://cli.github.com",
-        )
+        let says = format!("{says} is older than the oldest {}", tested(oldest));
+        let r#do = "install a newer one from https://cli.github.com";
+        Check::warn("gh", says, r#do)
     } else if (major, minor) > newest {
-        Check::ok(
-            "gh",
-            format!(
-                "{says}, newer than the newest tested version ({}.{})",
-                newest.0, newest.1
-            ),
-        )
+        let says = format!("{says}, newer than the newest {}", tested(newest));
+        Check::ok("gh", says)
     } else {
         Check::ok("gh", says)
     }
@@ -114,12 +101,10 @@ fn of_account(
 fn rights(account: &Account) -> Check {
     let who = format!("logged in as {}", account.author.login);
     let Some(scopes) = &account.scopes else {
-        return Check::ok(
-            "GitHub",
-            format!(
-                "{who}; the permissions of its token are unknown (a fine-grained token, or that of an app)"
-            ),
+        let says = format!(
+            "{who}; the permissions of its token are unknown (a fine-grained token, or that of an app)"
         );
+        return Check::ok("GitHub", says);
     };
     let has = |scope: &str| scopes.iter().any(|known| known == scope);
     let list = if scopes.is_empty() {
@@ -132,18 +117,13 @@ fn rights(account: &Account) -> Check {
     } else if has("public_repo") {
         let says =
             format!("{who}, but its token can only access public repositories (scopes: {list})");
-        Check::warn(
-            "GitHub",
-            says,
-            "for private repositories, run `gh auth refresh -s repo`",
-        )
+        let r#do = "for private repositories, run `gh auth refresh -s repo`";
+        Check::warn("GitHub", says, r#do)
     } else {
         let says = format!("{who}, but its token cannot write to repositories (scopes: {list})");
-        Check::fail(
-            "GitHub",
-            says,
-            "run `gh auth refresh -s repo`, or set GH_TOKEN to a token with the scope `repo`",
-        )
+        let r#do =
+            "run `gh auth refresh -s repo`, or set GH_TOKEN to a token with the scope `repo`";
+        Check::fail("GitHub", says, r#do)
     }
 }
 
@@ -169,15 +149,11 @@ fn clock(theirs: Time, ours: Time) -> Check {
         return Check::ok(CLOCK, "agrees with GitHub");
     }
     let which = if off_s > 0 { "ahead of" } else { "behind" };
-    let says = format!(
-        "{} s {which} GitHub: delays and rate limits will be wrong",
-        off_s.abs()
-    );
-    Check::warn(
-        CLOCK,
-        says,
-        "synchronize the clock: `sudo timedatectl set-ntp true`, or the equivalent on your system",
-    )
+    let off_s = off_s.abs();
+    let says = format!("{off_s} s {which} GitHub: delays and rate limits will be wrong");
+    let r#do =
+        "synchronize the clock: `sudo timedatectl set-ntp true`, or the equivalent on your system";
+    Check::warn(CLOCK, says, r#do)
 }
 
 impl Surroundings {

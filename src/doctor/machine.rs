@@ -30,11 +30,10 @@ pub(super) async fn git(around: Arc<Surroundings>) -> Vec<Check> {
     let version = match git.version().await {
         Ok((major, minor)) => Check::ok("git", format!("{major}.{minor}")),
         Err(GitError::NoGit) => Check::fail("git", "not found", "install git, or add it to PATH"),
-        Err(error @ GitError::TooOld { .. }) => Check::fail(
-            "git",
-            error.to_string(),
-            format!("install git {}.{} or newer", MINIMUM.0, MINIMUM.1),
-        ),
+        Err(error @ GitError::TooOld { .. }) => {
+            let r#do = format!("install git {}.{} or newer", MINIMUM.0, MINIMUM.1);
+            Check::fail("git", error.to_string(), r#do)
+        }
         Err(error) => Check::fail("git", error.to_string(), "run `git version` yourself"),
     };
     let is_there = version.state == super::State::Ok;
@@ -71,10 +70,10 @@ pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
             ),
             "allow network namespaces: `bwrap --unshare-net --ro-bind / / true` shows the error",
         ),
-        Ok(Backend::Bubblewrap(found)) => Check::ok(
-            "sandbox",
-            format!("bubblewrap ({})", found.program.display()),
-        ),
+        Ok(Backend::Bubblewrap(found)) => {
+            let says = format!("bubblewrap ({})", found.program.display());
+            Check::ok("sandbox", says)
+        }
         Ok(Backend::Wrapper(words)) => {
             Check::ok("sandbox", format!("your own wrapper: {}", words.join(" ")))
         }
@@ -139,15 +138,11 @@ fn room(place: &Path) -> Check {
     let path = place.display();
     let free = match rustix::fs::statvfs(place) {
         Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize),
-        Err(error) => {
-            return Check::warn("disk", format!("{path}: {error}"), "check it with `df`");
-        }
+        Err(error) => return Check::warn("disk", format!("{path}: {error}"), "check it with `df`"),
     };
     let says = format!("{} free at {path}", bytes(free));
-    let r#do = format!(
-        "free some space: worktrees, builds and logs need at least {}",
-        bytes(LITTLE)
-    );
+    let little = bytes(LITTLE);
+    let r#do = format!("free some space: worktrees, builds and logs need at least {little}");
     if free < TOO_LITTLE {
         Check::fail("disk", says, r#do)
     } else if free < LITTLE {

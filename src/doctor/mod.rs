@@ -94,38 +94,25 @@ pub(crate) async fn look(
     let around = Arc::new(around);
     let mut looks = Checks::default();
     looks.add("blackboard", blackboard::integrity(Arc::clone(&around)));
-    looks.add(
-        "daemon",
-        std::future::ready(vec![blackboard::daemon(&around, onlook.last_beat)]),
-    );
+    let daemon = blackboard::daemon(&around, onlook.last_beat);
+    looks.add("daemon", std::future::ready(vec![daemon]));
     looks.add("git", machine::git(Arc::clone(&around)));
     looks.add("gh", forge::gh(Arc::clone(&around)));
     looks.add("sandbox", machine::sandbox(Arc::clone(&around)));
     looks.add("disk", machine::disk(Arc::clone(&around)));
     for name in around.loaded.config.agents.keys() {
-        looks.add(
-            &format!("agent {name}"),
-            agents::agent(Arc::clone(&around), name.clone()),
-        );
+        let look = agents::agent(Arc::clone(&around), name.clone());
+        looks.add(&format!("agent {name}"), look);
     }
     for project in &around.projects {
-        looks.add(
-            &format!("project {}", project.project_id),
-            projects::project(Arc::clone(&around), project.clone()),
-        );
+        let look = projects::project(Arc::clone(&around), project.clone());
+        looks.add(&format!("project {}", project.project_id), look);
     }
     checks.extend(looks.take(LIMIT, waits_for).await);
     let usable = Some(&around.loaded).filter(|_| bad_settings.is_none());
-    let in_force = blackboard::in_force(
-        usable,
-        &around.loaded.blackboard,
-        onlook.configuration.as_ref(),
-    );
-    let after = checks
-        .iter()
-        .rposition(|check| check.check == "daemon")
-        .map_or(checks.len(), |at| at + 1);
-    checks.splice(after..after, in_force);
+    let (path, configuration) = (&around.loaded.blackboard, onlook.configuration.as_ref());
+    let in_force = blackboard::in_force(usable, path, configuration);
+    add_after_daemon(&mut checks, in_force);
     // Unreadable settings provide no information about it.
     if bad_settings.is_none() {
         checks.extend(blackboard::shadow(&around.loaded, &onlook.shadows));
@@ -135,6 +122,16 @@ pub(crate) async fn look(
         checks,
         bad_settings,
     })
+}
+
+/// Inserts checks after those of the daemon, which they are about.
+pub(crate) fn add_after_daemon(checks: &mut Vec<Check>, more: impl IntoIterator<Item = Check>) {
+    let is_daemon = |check: &Check| check.check == "daemon";
+    let after = checks
+        .iter()
+        .rposition(is_daemon)
+        .map_or(checks.len(), |at| at + 1);
+    checks.splice(after..after, more);
 }
 
 impl Check {
@@ -200,23 +197,19 @@ impl Checks {
             let Ok((at, checks)) = done else { continue };
             let name = waiting.remove(&at).unwrap_or_default();
             let late = |_| {
+                let says = format!("no answer within {limit:?}");
                 vec![Check::fail(
                     &name,
-                    format!("no answer within {limit:?}"),
+                    says,
                     "find out what hangs, then try again",
                 )]
             };
             seen.insert(at, checks.unwrap_or_else(late));
         }
         for (at, name) in waiting {
-            seen.insert(
-                at,
-                vec![Check::fail(
-                    &name,
-                    "the check itself failed",
-                    "this is a bug in remand: please report it",
-                )],
-            );
+            let r#do = "this is a bug in remand: please report it";
+            let failed = Check::fail(&name, "the check itself failed", r#do);
+            seen.insert(at, vec![failed]);
         }
         seen.into_values().flatten().collect()
     }

@@ -11,8 +11,8 @@ use crate::blackboard::Project;
 use crate::config;
 use crate::daemon;
 use crate::git::{self, Git, GitError};
-use crate::process;
-use crate::project_settings::GateIn;
+
+use crate::project_settings::{GateIn, ProjectSettings};
 use crate::remote::{NetworkAccess, Remote, RemoteError};
 
 pub(super) async fn project(around: Arc<Surroundings>, project: Project) -> Vec<Check> {
@@ -20,6 +20,7 @@ pub(super) async fn project(around: Arc<Surroundings>, project: Project) -> Vec<
         name: format!("project {}", project.project_id),
         around: &around,
         project: &project,
+        settings: around.loaded.project(project.project_id.as_str()),
     };
     let (mut checks, remote) = tokio::join!(look.here(), look.remote());
     checks.extend(remote);
@@ -40,9 +41,18 @@ struct ProjectCheck<'a> {
     name: String,
     around: &'a Surroundings,
     project: &'a Project,
+    settings: ProjectSettings,
 }
 
 impl ProjectCheck<'_> {
+    fn warn(&self, says: impl Into<String>, r#do: impl Into<String>) -> Check {
+        Check::warn(&self.name, says, r#do)
+    }
+
+    fn fail(&self, says: impl Into<String>, r#do: impl Into<String>) -> Check {
+        Check::fail(&self.name, says, r#do)
+    }
+
     /// Runs all checks on this machine.
     async fn here(&self) -> Vec<Check> {
         let git = closed_git(self.around);
@@ -64,39 +74,30 @@ impl ProjectCheck<'_> {
                 (vec![Check::ok(&self.name, path)], Some(found))
             }
             Ok(found) => {
-                let says = format!(
-                    "{path} is now a different repository ({})",
-                    found.common_dir.display()
-                );
-                (
-                    vec![Check::fail(
-                        &self.name,
-                        says,
-                        format!("restore {}", self.project.common_dir),
-                    )],
-                    None,
-                )
+                let other = found.common_dir.display();
+                let says = format!("{path} is now a different repository ({other})");
+                let r#do = format!("restore {}", self.project.common_dir);
+                (vec![self.fail(says, r#do)], None)
             }
             // Each is reported by a check of its own.
             Err(GitError::NoGit | GitError::Sandbox { .. }) => (Vec::new(), None),
             Err(error) => {
                 let r#do =
                     format!("restore the repository at {path}, and check that git works there");
-                (vec![Check::fail(&self.name, error.to_string(), r#do)], None)
+                (vec![self.fail(error.to_string(), r#do)], None)
             }
         }
     }
 
     /// Checks the directories of worktrees, including those that remand creates.
     fn roots(&self) -> Vec<Check> {
-        let set = self.around.loaded.project(self.project.project_id.as_str());
-        let mut roots = set.worktree_roots;
+        let mut roots = self.settings.worktree_roots.clone();
         if roots.is_empty() {
             roots.extend(Path::new(&self.project.path).parent().map(Path::to_owned));
         }
         let mut checks: Vec<Check> = roots.iter().filter_map(|root| self.root(root)).collect();
         // It is created when needed.
-        if let Some(above) = existing(&set.own_worktrees) {
+        if let Some(above) = existing(&self.settings.own_worktrees) {
             checks.extend(self.unwritable(above, "own_worktrees"));
         }
         checks
@@ -104,67 +105,50 @@ impl ProjectCheck<'_> {
 
     fn root(&self, root: &Path) -> Option<Check> {
         if !root.is_dir() {
-            let says = format!("the worktree directory {} does not exist", root.display());
-            return Some(Check::fail(
-                &self.name,
-                says,
-                format!(
-                    "run `mkdir -p {}`, or fix `worktree_roots` in the settings",
-                    root.display()
-                ),
-            ));
+            let path = root.display();
+            let says = format!("the worktree directory {path} does not exist");
+            let r#do = format!("run `mkdir -p {path}`, or fix `worktree_roots` in the settings");
+            return Some(self.fail(says, r#do));
         }
         self.unwritable(root, "worktree_roots")
     }
 
     fn unwritable(&self, folder: &Path, key: &str) -> Option<Check> {
         let error = access(folder, Access::WRITE_OK | Access::EXEC_OK).err()?;
-        let says = format!(
-            "the worktree directory {} is not writable: {error}",
-            folder.display()
-        );
-        Some(Check::fail(
-            &self.name,
-            says,
-            format!("make it writable, or set another one in `{key}`"),
-        ))
+        let path = folder.display();
+        let says = format!("the worktree directory {path} is not writable: {error}");
+        let r#do = format!("make it writable, or set another one in `{key}`");
+        Some(self.fail(says, r#do))
     }
 
     /// Checks the programs of gates. Only a bare name can be looked up: a path belongs to the
     /// worktree.
     fn gates(&self) -> Vec<Check> {
-        let set = self.around.loaded.project(self.project.project_id.as_str());
-        let path = config::agent_environment(&[])
-            .get("PATH")
-            .map(std::ffi::OsString::from);
+        let set = &self.settings;
         let setup = set.setup.first().map(|program| ("setup", program.clone()));
         let gates = set
             .gates
             .iter()
             .filter_map(|gate| Some(("gates", gate.first()?.clone())));
         let missing = gates.chain(setup).filter(|(_, program)| {
-            !program.contains('/')
-                && process::find(program.as_ref(), path.as_deref(), Path::new("/")).is_none()
+            !program.contains('/') && daemon::program_for_agents(program).is_none()
         });
         missing
             .map(|(key, program)| {
                 let says = format!("`{key}` runs `{program}`, which was not found");
-                Check::fail(
-                    &self.name,
-                    says,
-                    format!("install `{program}`, or fix `{key}` in the settings"),
-                )
+                let r#do = format!("install `{program}`, or fix `{key}` in the settings");
+                self.fail(says, r#do)
             })
             .collect()
     }
 
     /// Reports a setting with which gates may check something other than what is pushed.
     fn gate_in(&self) -> Option<Check> {
-        let set = self.around.loaded.project(self.project.project_id.as_str());
+        let set = &self.settings;
         (set.gate_in == GateIn::Worktree && !set.gates.is_empty()).then(|| {
             let says = "gates run in the agent's worktree: uncommitted or ignored files can make them pass although a fresh \
                         clone of the pushed commit would fail";
-            Check::warn(&self.name, says, "set `gate_in = \"checkout\"`, with a `setup` if the gates need one")
+            self.warn(says, "set `gate_in = \"checkout\"`, with a `setup` if the gates need one")
         })
     }
 
@@ -175,11 +159,8 @@ impl ProjectCheck<'_> {
         let hidden = |url: &str| url.contains('@') && url.contains("://");
         (pinned != origin && !hidden(origin) && !origin.starts_with('-')).then(|| {
             let says = format!("pushes go to {pinned}, but its `origin` is now {origin}");
-            let r#do = format!(
-                "if it has moved, run `remand project add {} --url {origin}`",
-                self.project.path
-            );
-            Check::warn(&self.name, says, r#do)
+            let add = format!("remand project add {} --url {origin}", self.project.path);
+            self.warn(says, format!("if it has moved, run `{add}`"))
         })
     }
 
@@ -187,36 +168,25 @@ impl ProjectCheck<'_> {
         let Some(url) = self.project.remote_url.clone() else {
             let repo = self.project.repo.as_ref()?;
             let says = format!("cannot push to pull requests of {repo}: no push URL is set");
-            return Some(Check::warn(
-                &self.name,
-                says,
-                format!("run `remand project add {} --url URL`", self.project.path),
-            ));
+            let add = format!("remand project add {} --url URL", self.project.path);
+            return Some(self.warn(says, format!("run `{add}`")));
         };
         if !self.around.asks_network() {
-            return Some(Check::ok(
-                &self.name,
-                format!("{url} was not checked (--offline)"),
-            ));
+            let says = format!("{url} was not checked (--offline)");
+            return Some(Check::ok(&self.name, says));
         }
         let branch = &self.project.default_branch;
         Some(match self.head(url.clone()).await {
-            Ok(Some(_)) => Check::ok(
-                &self.name,
-                format!("{url} is reachable, branch {branch} exists"),
-            ),
+            Ok(Some(_)) => {
+                let says = format!("{url} is reachable, branch {branch} exists");
+                Check::ok(&self.name, says)
+            }
             Ok(None) => {
                 let says = format!("{url} has no branch {branch}, which work is merged into");
-                Check::fail(
-                    &self.name,
-                    says,
-                    format!(
-                        "push it with `git -C {} push origin {branch}`",
-                        self.project.path
-                    ),
-                )
+                let push = format!("git -C {} push origin {branch}", self.project.path);
+                self.fail(says, format!("push it with `{push}`"))
             }
-            Err(error) => Check::fail(&self.name, error.to_string(), mend(&error, &url)),
+            Err(error) => self.fail(error.to_string(), mend(&error, &url)),
         })
     }
 

@@ -19,10 +19,8 @@ pub(super) fn load(place: &ConfigLocation) -> Result<(Loaded, Option<ConfigError
 
 pub(super) fn checks(around: &Surroundings, bad: Option<&ConfigError>) -> Vec<Check> {
     if let Some(error) = bad {
-        let says = format!(
-            "{}; the other checks use the defaults",
-            title(&error.to_string())
-        );
+        let error_text = error.to_string();
+        let says = format!("{}; the other checks use the defaults", title(&error_text));
         let r#do = match error {
             ConfigError::NotFound { .. } => "check the path; `remand init` creates it",
             ConfigError::Unreadable { .. } => "make it readable",
@@ -50,17 +48,11 @@ pub(super) fn checks(around: &Surroundings, bad: Option<&ConfigError>) -> Vec<Ch
 
 fn file(around: &Surroundings) -> Check {
     let loaded = &around.loaded;
-    let evaluators = definition::load(loaded.evaluators.as_deref(), around.now).map(|_| ());
-    let prompts = Prompts::load(loaded.prompts.as_deref()).map(|_| ());
-    let wrong = [
-        evaluators
-            .err()
-            .map(|error| (error.to_string(), "remand evaluators check")),
-        prompts
-            .err()
-            .map(|error| (error.to_string(), "remand prompts check")),
-    ];
-    if let Some((what, command)) = wrong.into_iter().flatten().next() {
+    let evaluators = definition::load(loaded.evaluators.as_deref(), around.now).err();
+    let prompts = Prompts::load(loaded.prompts.as_deref()).err();
+    let wrong = evaluators.map(|error| (error.to_string(), "remand evaluators check"));
+    let wrong = wrong.or(prompts.map(|error| (error.to_string(), "remand prompts check")));
+    if let Some((what, command)) = wrong {
         return Check::fail(NAME, title(&what), format!("`{command}` shows the error"));
     }
     match &loaded.file {
@@ -83,15 +75,10 @@ fn nobody(around: &Surroundings) -> Option<Check> {
         None => "run `remand init`".to_owned(),
     };
     if around.projects.is_empty() && loaded.project("").agent.is_none() {
-        return Some(Check::warn(
-            "agents",
-            "none is set: nothing can be reviewed or fixed",
-            r#do,
-        ));
+        let says = "none is set: nothing can be reviewed or fixed";
+        return Some(Check::warn("agents", says, r#do));
     }
-    let says = format!(
-        "none is set for {}: nothing can be reviewed or fixed there",
-        lacking.join(", ")
-    );
+    let names = lacking.join(", ");
+    let says = format!("none is set for {names}: nothing can be reviewed or fixed there");
     (!lacking.is_empty()).then(|| Check::warn("agents", says, r#do))
 }

@@ -1,21 +1,18 @@
 //! Detection without asking: programs and the GitHub login.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config;
 use crate::config::github::GithubSettings;
+use crate::daemon;
 use crate::github::Github;
-use crate::process;
 
 /// Maximum time to wait for the name of the GitHub login.
 const LIMIT: Duration = Duration::from_secs(4);
 
 pub(super) fn on_path(program: &str) -> bool {
-    let path = config::agent_environment(&[])
-        .get("PATH")
-        .map(std::ffi::OsString::from);
-    process::find(program.as_ref(), path.as_deref(), Path::new("/")).is_some()
+    daemon::program_for_agents(program).is_some()
 }
 
 /// Expands `~` in a path that no shell has expanded.
