@@ -62,6 +62,11 @@ impl Loaded {
         self.config.agents.get(name)
     }
 
+    /// Path of the config file, for people and for the blackboard.
+    pub(crate) fn file_text(&self) -> Option<String> {
+        Some(self.file.as_ref()?.display().to_string())
+    }
+
     /// Directory of the blackboard and the rest of remand's state.
     pub(crate) fn state_folder(&self) -> PathBuf {
         self.blackboard

@@ -197,6 +197,12 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
+    /// Returns the names of the variables that it gets besides the common ones.
+    pub(crate) fn variables(&self) -> Vec<String> {
+        let usual = self.kind.variables().iter().map(ToString::to_string);
+        usual.chain(self.env.iter().cloned()).collect()
+    }
+
     /// Returns the program and its arguments; empty only where `check` reported an error.
     pub(crate) fn command(&self) -> Vec<String> {
         match (&self.command, self.kind) {

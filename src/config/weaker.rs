@@ -8,6 +8,7 @@ use std::fmt;
 use super::Loaded;
 use crate::project_settings::GateIn;
 use crate::sandbox_settings::SandboxKind;
+use crate::text::prefixed;
 
 /// A removed safeguard. `project` is `None` if it applied to all projects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,11 +31,7 @@ enum Safeguard {
 
 impl fmt::Display for Weaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = self
-            .project
-            .as_ref()
-            .map(|name| format!(" of {name}"))
-            .unwrap_or_default();
+        let of = prefixed(" of ", self.project.as_ref());
         match &self.safeguard {
             Safeguard::File(file) => write!(f, "{file} is empty"),
             Safeguard::Gate(command) => write!(f, "the gate `{command}`{of} was removed"),
@@ -42,10 +39,12 @@ impl fmt::Display for Weaker {
                 write!(f, "the forbidden path `{pattern}`{of} was removed")
             }
             Safeguard::Secrets => write!(f, "the search for secrets{of} is off"),
-            Safeguard::GateIn => write!(
-                f,
-                "gates{of} run in the agent's worktree instead of the commit (gate_in)"
-            ),
+            Safeguard::GateIn => {
+                write!(
+                    f,
+                    "gates{of} run in the agent's worktree instead of the commit (gate_in)"
+                )
+            }
             Safeguard::Sandbox => f.write_str("agents are no longer confined (sandbox.kind)"),
         }
     }
@@ -56,8 +55,7 @@ pub(crate) fn weaker(old: &Loaded, new: &Loaded, projects: &[String]) -> Vec<Wea
     let emptied = new.sources.emptied_since(&old.sources).into_iter();
     let mut common: Vec<Safeguard> = emptied.map(Safeguard::File).collect();
     if !old.lines.is_empty() && new.lines.is_empty() && common.is_empty() {
-        let file = new.file.as_ref().map(|file| file.display().to_string());
-        common.push(Safeguard::File(file.unwrap_or_default()));
+        common.push(Safeguard::File(new.file_text().unwrap_or_default()));
     }
     if rank(new.config.sandbox.kind) < rank(old.config.sandbox.kind) {
         common.push(Safeguard::Sandbox);

@@ -101,12 +101,8 @@ impl Parts {
     }
 
     fn put_together(self, loaded: &Loaded, lasting: Lasting) -> Daemon {
-        let intake = assemble_intake(
-            loaded,
-            &self.definitions,
-            &lasting.db,
-            &lasting.wake_heartbeat,
-        );
+        let (db, wake) = (&lasting.db, &lasting.wake_heartbeat);
+        let intake = assemble_intake(loaded, &self.definitions, db, wake);
         let kit = kit(loaded, self.holder.clone());
         let dispatch = Dispatch {
             db: lasting.db.clone(),
@@ -144,11 +140,8 @@ pub(crate) fn kit(loaded: &Loaded, holder: String) -> Kit {
 
 /// Returns only the settings of dispatch, for `remand init`.
 pub(crate) fn dispatch_settings(loaded: &Loaded) -> anyhow::Result<Settings> {
-    settings(
-        loaded,
-        &ProcessId::own()?.to_string(),
-        Host::of_this_process()?,
-    )
+    let holder = ProcessId::own()?.to_string();
+    settings(loaded, &holder, Host::of_this_process()?)
 }
 
 /// Builds only intake, for `remand watch`.
@@ -156,12 +149,8 @@ pub(crate) fn intake(loaded: &Loaded) -> anyhow::Result<Intake> {
     let now = clock::now();
     let definitions = definition::load(loaded.evaluators.as_deref(), now)?;
     let db = Db::open(&loaded.blackboard, now)?;
-    Ok(assemble_intake(
-        loaded,
-        &definitions,
-        &db,
-        &Arc::new(Notify::new()),
-    ))
+    let after = Arc::new(Notify::new());
+    Ok(assemble_intake(loaded, &definitions, &db, &after))
 }
 
 /// Returns the latest moments that can have been stored by now under these settings.
@@ -179,23 +168,19 @@ fn most_fixes(
         definition::max_fix_cycles(definitions).map(|(most, name)| (most, name.to_owned()));
     let known = loaded.clone();
     move |project| {
-        let evaluator = evaluator
-            .as_ref()
-            .map(|(most, name)| (*most, name.as_str()));
+        let evaluator = evaluator.as_ref();
+        let evaluator = evaluator.map(|(most, name)| (*most, name.as_str()));
         known.max_fix_cycles(project.as_str(), evaluator)
     }
 }
 
 fn intake_settings(loaded: &Loaded, definitions: &[Definition]) -> intake::Settings {
     let (github, dispatch) = (loaded.github(), &loaded.config.dispatch);
+    let needs_it = |one: &&Definition| one.needs.contains(&Need::PrFeedback);
     let reader = definitions
         .iter()
-        .find(|definition| definition.config == Config::PrFeedback);
-    let reader = reader.or_else(|| {
-        definitions
-            .iter()
-            .find(|definition| definition.needs.contains(&Need::PrFeedback))
-    });
+        .find(|one| one.config == Config::PrFeedback);
+    let reader = reader.or_else(|| definitions.iter().find(needs_it));
     let most_fixes = most_fixes(loaded, definitions);
     let known = loaded.clone();
     intake::Settings {
@@ -225,12 +210,7 @@ fn assemble_intake(
     let state = loaded.state_folder();
     Intake {
         db: db.clone(),
-        github: Github::new(
-            github.gh,
-            config::forge_environment(),
-            github.call,
-            state.clone(),
-        ),
+        github: Github::new(github.gh, config::forge_environment(), github.call, state),
         git: git(loaded),
         repository: repository_of(loaded, &Arc::new(sandbox(loaded))),
         settings: intake_settings(loaded, definitions),
@@ -286,7 +266,7 @@ fn settings(loaded: &Loaded, holder: &str, host: Host) -> anyhow::Result<Setting
 fn configuration(loaded: &Loaded) -> Configuration {
     let (watched, known) = (loaded.watched.clone(), loaded.sources.clone());
     Configuration {
-        file: loaded.file.as_ref().map(|file| file.display().to_string()),
+        file: loaded.file_text(),
         fingerprint: loaded.sources.fingerprint(),
         changed: Arc::new(move || watched.read().changed_since(&known)),
     }
@@ -306,11 +286,8 @@ pub(crate) fn sandbox(loaded: &Loaded) -> Sandbox {
 /// Returns git for worktrees and for the user's repositories, confined as agents are.
 pub(crate) fn git(loaded: &Loaded) -> Git {
     let limit = Duration::from_secs(loaded.config.limits.git_s);
-    Git::new(
-        &config::agent_environment(&[]),
-        limit,
-        &Arc::new(sandbox(loaded)),
-    )
+    let sandbox = Arc::new(sandbox(loaded));
+    Git::new(&config::agent_environment(&[]), limit, &sandbox)
 }
 
 /// Returns a function for remand's own repository of each project, with the user's credentials for
@@ -370,17 +347,12 @@ pub(crate) fn agent(loaded: &Loaded, name: &str) -> Option<Agent> {
         AgentKind::Command => Protocol::Command,
         AgentKind::Claude => Protocol::Claude(claude(agent, loaded.config.limits.idle_s)),
     };
-    let names = agent
-        .kind
-        .variables()
-        .iter()
-        .map(|name| (*name).to_owned())
-        .chain(agent.env.iter().cloned());
+
     Some(Agent {
         name: name.to_owned(),
         command: agent.command(),
         model: Some(agent.model.clone()).filter(|model| !model.is_empty()),
-        env: config::agent_environment(&names.collect::<Vec<_>>()),
+        env: config::agent_environment(&agent.variables()),
         manner,
     })
 }

@@ -35,24 +35,20 @@ impl InForce {
         let (Some(pid), Some(row)) = (lock::holder(&loaded.blackboard), row) else {
             return Self::NoDaemon;
         };
-        if row.file != loaded.file.as_ref().map(|file| file.display().to_string()) {
-            return Self::OtherFile {
-                pid,
-                file: row.file.clone(),
-            };
+        if row.file != loaded.file_text() {
+            let file = row.file.clone();
+            return Self::OtherFile { pid, file };
         }
+        let since = row.in_force_since;
         let hash = loaded.sources.fingerprint();
         if row.hash == hash {
-            return Self::Yes {
-                pid,
-                since: row.in_force_since,
-            };
+            return Self::Yes { pid, since };
         }
         let changed = row.changed.clone().filter(|changed| changed.hash == hash);
         let differences = differences(&row.settings, &loaded.values());
         Self::No {
             pid,
-            since: row.in_force_since,
+            since,
             changed,
             differences,
         }
@@ -96,15 +92,15 @@ impl InForce {
     pub(crate) fn command(&self) -> Option<&'static str> {
         match self {
             Self::NoDaemon | Self::Yes { .. } | Self::OtherFile { .. } => None,
-            Self::No {
-                changed:
-                    Some(Changed {
-                        kind: ChangedKind::Invalid,
-                        ..
-                    }),
-                ..
-            } => Some("remand config check"),
-            Self::No { .. } => Some("remand reload"),
+            Self::No { changed, .. } => {
+                let kind = changed.as_ref().map(|changed| changed.kind);
+                let is_invalid = kind == Some(ChangedKind::Invalid);
+                Some(if is_invalid {
+                    "remand config check"
+                } else {
+                    "remand reload"
+                })
+            }
         }
     }
 }

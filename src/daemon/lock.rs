@@ -51,18 +51,9 @@ pub(crate) async fn take(blackboard: &Path) -> anyhow::Result<Lock> {
             return Err(error).with_context(|| format!("cannot lock {}", path.display()));
         }
         let pid = pid_in(&mut file);
-        if begun.elapsed() > LINGERS
-            || pid
-                .parse()
-                .ok()
-                .and_then(Pid::from_raw)
-                .is_none_or(is_there)
-        {
-            return Err(AlreadyRunning {
-                path: blackboard.to_owned(),
-                pid,
-            }
-            .into());
+        if begun.elapsed() > LINGERS || is_alive(&pid) != Some(false) {
+            let path = blackboard.to_owned();
+            return Err(AlreadyRunning { path, pid }.into());
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -81,10 +72,7 @@ pub(crate) async fn take(blackboard: &Path) -> anyhow::Result<Lock> {
 pub(crate) fn holder(blackboard: &Path) -> Option<String> {
     let mut file = File::open(beside(blackboard, "lock")).ok()?;
     let pid = pid_in(&mut file);
-    pid.parse()
-        .ok()
-        .and_then(Pid::from_raw)
-        .filter(|pid| is_there(*pid))?;
+    is_alive(&pid).filter(|is_alive| *is_alive)?;
     matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then_some(pid)
 }
 
@@ -99,9 +87,10 @@ fn pid_in(file: &mut File) -> String {
     }
 }
 
-/// True if the process exists, even if it belongs to another user.
-fn is_there(pid: Pid) -> bool {
-    test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+/// True if the process exists, even if it belongs to another user; `None` if this is not a pid.
+fn is_alive(pid: &str) -> Option<bool> {
+    let pid = pid.parse().ok().and_then(Pid::from_raw)?;
+    Some(test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
 #[cfg(test)]

@@ -40,12 +40,8 @@ struct Round {
 impl Running {
     pub(super) fn begin(daemon: &Daemon, stop: CancellationToken) -> Self {
         let (dispatch, next) = watch::channel(Arc::clone(&daemon.dispatch));
-        let (wakes_stop, wake_posts, lasting) = (
-            CancellationToken::new(),
-            Arc::new(Notify::new()),
-            TaskTracker::new(),
-        );
-        let known = &daemon.lasting;
+        let (wakes_stop, lasting) = (CancellationToken::new(), TaskTracker::new());
+        let (wake_posts, known) = (Arc::new(Notify::new()), &daemon.lasting);
         let wakes = [
             &known.wake_intake,
             &known.wake_heartbeat,
@@ -54,18 +50,15 @@ impl Running {
             &known.wake_configuration,
             &wake_posts,
         ];
-        let wakes = wakes.map(Arc::clone).to_vec();
+        let (wakes, db) = (wakes.map(Arc::clone).to_vec(), known.db.clone());
         lasting.spawn(wake::listen(
-            daemon.lasting.db.clone(),
+            db,
             daemon.look_every,
             wakes,
             wakes_stop.clone(),
         ));
-        lasting.spawn(Dispatch::run(
-            next,
-            Arc::clone(&daemon.lasting.wake_dispatch),
-            stop.clone(),
-        ));
+        let wake = Arc::clone(&known.wake_dispatch);
+        lasting.spawn(Dispatch::run(next, wake, stop.clone()));
         let round = Round::begin(daemon, &wake_posts, &stop);
         Self {
             stop,
@@ -86,10 +79,8 @@ impl Running {
         event: NewEvent,
         request: Option<i64>,
     ) {
-        daemon
-            .lasting
-            .latest
-            .send_replace(Arc::clone(&daemon.dispatch.settings));
+        let latest = Arc::clone(&daemon.dispatch.settings);
+        daemon.lasting.latest.send_replace(latest);
         self.dispatch.send_replace(Arc::clone(&daemon.dispatch));
         let in_force = daemon.in_force(loaded);
         // Only now: before, waiting items would have been claimed under the old settings.

@@ -121,20 +121,15 @@ impl Daemon {
     /// this while any of them found something.
     pub(crate) async fn tick(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
         let mut done = Done::default();
-        self.dispatch
-            .detach_worktrees()
-            .await
-            .context("cannot detach worktrees from their branches")?;
-        self.dispatch
-            .settle_pushes()
-            .await
-            .context("cannot look up interrupted pushes")?;
+        let detached = self.dispatch.detach_worktrees().await;
+        detached.context("cannot detach worktrees from their branches")?;
+        let settled = self.dispatch.settle_pushes().await;
+        settled.context("cannot look up interrupted pushes")?;
         let (mut rounds, mut left) = (0, heartbeat::LeftUnjudged::new());
         while !stop.is_cancelled() {
             let read = self.intake.pass(stop).await.context("intake failed")?;
-            let beat = heartbeat::pass(self.db(), &self.definitions, &mut left)
-                .await
-                .context("heartbeat failed")?;
+            let beat = heartbeat::pass(self.db(), &self.definitions, &mut left).await;
+            let beat = beat.context("heartbeat failed")?;
             let mut asked = Beat::default();
             if rounds < MOST_ROUNDS {
                 let all = command::all_once(self.db(), &self.definitions, &self.kit, stop);
@@ -142,11 +137,8 @@ impl Daemon {
             }
             rounds += 1;
             let mut ran = self.dispatch.drain(stop).await;
-            ran += self
-                .dispatch
-                .post_due(stop)
-                .await
-                .context("posting failed")?;
+            let posted = self.dispatch.post_due(stop).await;
+            ran += posted.context("posting failed")?;
             done.applied += beat.applied + asked.applied;
             done.ran += ran;
             if read.is_quiet() && beat == Beat::default() && asked == Beat::default() && ran == 0 {
@@ -158,14 +150,10 @@ impl Daemon {
 
     /// Runs the queued items, without a heartbeat.
     pub(crate) async fn work(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
-        self.intake
-            .void_implausible()
-            .await
-            .context("cannot check the stored times")?;
-        Ok(Done {
-            applied: 0,
-            ran: self.dispatch.drain(stop).await,
-        })
+        let voided = self.intake.void_implausible().await;
+        voided.context("cannot check the stored times")?;
+        let ran = self.dispatch.drain(stop).await;
+        Ok(Done { applied: 0, ran })
     }
 }
 
@@ -295,9 +283,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
                     "configuration reloaded"
                 }
                 Ok(Reload::Refused(fingerprint)) => {
-                    fingerprint
-                        .into_iter()
-                        .for_each(|fingerprint| watch.refused(fingerprint));
+                    watch.refused(fingerprint);
                     "configuration rejected, the previous one stays in force: see the log"
                 }
                 Ok(Reload::Unstable) => continue,
@@ -339,13 +325,14 @@ impl Daemon {
 
     /// Returns the order to reload the configuration, with its cause, if the call leads to one.
     async fn order(&self, call: Call, watch: &mut Watch) -> Option<Order> {
+        let because = |cause| Order {
+            cause,
+            request: None,
+            stable: None,
+        };
         match call {
             Call::Stop | Call::Terminal => None,
-            Call::Hangup => Some(Order {
-                cause: Cause::Signal,
-                request: None,
-                stable: None,
-            }),
+            Call::Hangup => Some(because(Cause::Signal)),
             Call::Wake => {
                 let open = self.db().read(bb::open_request).await;
                 let request = open.unwrap_or_else(|error| {
@@ -353,16 +340,14 @@ impl Daemon {
                     None
                 })?;
                 Some(Order {
-                    cause: Cause::Request,
                     request: Some(request),
-                    stable: None,
+                    ..because(Cause::Request)
                 })
             }
             Call::Look => match watch.look().await {
                 FileState::Stable(fingerprint) => Some(Order {
-                    cause: Cause::Noticed,
-                    request: None,
                     stable: Some(fingerprint),
+                    ..because(Cause::Noticed)
                 }),
                 FileState::Back => {
                     watch.begins_anew();
@@ -382,20 +367,18 @@ impl Daemon {
     /// Puts the configuration that this daemon starts with in force.
     async fn put_in_force(&self, loaded: &Loaded) -> anyhow::Result<()> {
         let in_force = self.in_force(loaded);
-        self.db()
-            .write("put_in_force", move |conn| {
-                let now = clock::now();
-                bb::put_in_force(conn, &in_force, now)?;
-                resume_held(conn, "the configuration was reloaded", now)
-            })
-            .await?;
-        Ok(())
+        let step = move |conn: &bb::Conn| {
+            let now = clock::now();
+            bb::put_in_force(conn, &in_force, now)?;
+            resume_held(conn, "the configuration was reloaded", now)
+        };
+        Ok(self.db().write("put_in_force", step).await?)
     }
 
     fn in_force(&self, loaded: &Loaded) -> bb::InForce {
         bb::InForce {
             holder: self.dispatch.holder.clone(),
-            file: loaded.file.as_ref().map(|file| file.display().to_string()),
+            file: loaded.file_text(),
             hash: loaded.sources.fingerprint(),
             settings: loaded.values(),
         }
@@ -406,11 +389,8 @@ impl Daemon {
         tracing::info!("the configuration files match the configuration in force again");
         let back = self.db().write("settings_back", |conn| {
             bb::note_changed(conn, None)?;
-            resume_held(
-                conn,
-                "the change to the configuration was undone",
-                clock::now(),
-            )
+            let why = "the change to the configuration was undone";
+            resume_held(conn, why, clock::now())
         });
         if let Err(error) = back.await {
             tracing::error!(error = ?error, "cannot resume changes that are held for the configuration");
@@ -420,11 +400,8 @@ impl Daemon {
     /// Resumes changes that are held for the configuration. A fix that saw a changed file just
     /// before it came into force may be put on hold just after.
     async fn resume_held(&self) {
-        let is_held = self
-            .db()
-            .read(|conn| bb::any_held_for(conn, HoldKind::Configuration))
-            .await;
-        if !is_held.unwrap_or(false) {
+        let is_held = |conn: &bb::Conn| bb::any_held_for(conn, HoldKind::Configuration);
+        if !self.db().read(is_held).await.unwrap_or(false) {
             return;
         }
         let why = "the configuration is in force";
@@ -478,7 +455,12 @@ fn until_done(
 ) -> anyhow::Result<Done> {
     let bounds = Bounds::new(loaded.config.dispatch.stop_grace_s);
     let done = bounds.block_on(async {
-        let signals = StopSignals::listen(every_signal())?;
+        let signals = StopSignals::listen([
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            // The loss of the terminal of a short-lived command.
+            SignalKind::hangup(),
+        ])?;
         let stop = signals.stop();
         bounds.set_stop(&stop);
         let daemon = Daemon::assemble(loaded)?;
@@ -501,15 +483,6 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .enable_all()
         .build()
         .context("cannot start the runtime")
-}
-
-/// Signals that stop a short-lived command, including the loss of its terminal.
-fn every_signal() -> [SignalKind; 3] {
-    [
-        SignalKind::terminate(),
-        SignalKind::interrupt(),
-        SignalKind::hangup(),
-    ]
 }
 
 #[expect(

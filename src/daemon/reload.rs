@@ -1,7 +1,6 @@
 //! Reloads the settings without a restart: they are read and checked as a whole, and applied or
 //! refused as a whole.
 
-use std::fmt::Display;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
@@ -17,9 +16,9 @@ use crate::closed_enum::closed_enum;
 use crate::config::explain::differences;
 use crate::config::{self, Loaded};
 use crate::event::NewEvent;
-use crate::event::body;
-use crate::event::body::ChangedSetting;
+use crate::event::body::{self, ChangedSetting};
 use crate::sanitize::cap;
+use crate::text::{joined, prefixed};
 
 /// Interval between checks of the files, and the time for which their content must be stable.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
@@ -96,8 +95,8 @@ pub(super) struct Order {
 /// Result of a reload.
 pub(super) enum Reload {
     Applied(Box<Applied>),
-    /// The old settings stay in force. Contains the fingerprint of the refused content, if known.
-    Refused(Option<String>),
+    /// The old settings stay in force. Contains the fingerprint of the refused content.
+    Refused(String),
     /// The files changed while they were read.
     Unstable,
 }
@@ -143,18 +142,15 @@ pub(super) async fn reload(
         Ok(new) => new,
         Err(error) => return refuse(daemon, &order, invalid(&error)).await,
     };
-    if order
-        .stable
-        .as_ref()
-        .is_some_and(|stable| *stable != new.sources.fingerprint())
-    {
+    let stable = order.stable.as_ref();
+    if stable.is_some_and(|stable| *stable != new.sources.fingerprint()) {
         return Ok(Reload::Unstable);
     }
     let weaker = config::weaker(old, &new, &projects);
     if order.cause == Cause::Noticed && !weaker.is_empty() {
         let refusal = Refusal {
             kind: ChangedKind::NeedsReload,
-            reason: format!("{}; `remand reload` applies it", joined(&weaker)),
+            reason: format!("{}; `remand reload` applies it", joined(&weaker, "; ")),
             hash,
         };
         return refuse(daemon, &order, refusal).await;
@@ -185,13 +181,10 @@ fn applied(
     weaker: &[config::Weaker],
     order: &Order,
 ) -> NewEvent {
-    let file = new.file.as_ref().map(|file| file.display().to_string());
+    let file = new.file_text();
     tracing::info!(config = ?file, kept = ?kept, cause = %order.cause, "configuration reloaded");
-    let unless = if kept.is_empty() {
-        String::new()
-    } else {
-        format!("; a restart is needed to change {}", kept.join(", "))
-    };
+    let kept_keys = Some(kept.join(", ")).filter(|keys| !keys.is_empty());
+    let unless = prefixed("; a restart is needed to change ", kept_keys);
     let changed: Vec<ChangedSetting> = differences(&old.values(), &new.values())
         .into_iter()
         .map(|one| {
@@ -227,14 +220,9 @@ struct Refusal {
 async fn refuse(daemon: &Daemon, order: &Order, refusal: Refusal) -> bb::Result<Reload> {
     let Refusal { kind, reason, hash } = refusal;
     tracing::error!("configuration rejected, the previous one stays in force:\n{reason}");
-    let first = reason
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default();
-    let summary = format!(
-        "configuration rejected, the previous one stays in force: {}",
-        cap(first, VALUE_CAP)
-    );
+    let first = reason.lines().find(|line| !line.trim().is_empty());
+    let first = cap(first.unwrap_or_default(), VALUE_CAP);
+    let summary = format!("configuration rejected, the previous one stays in force: {first}");
     let skipped = body::Skipped {
         kind: Some(kind.to_string()),
         cause: Some(order.cause.to_string()),
@@ -243,30 +231,21 @@ async fn refuse(daemon: &Daemon, order: &Order, refusal: Refusal) -> bb::Result<
     };
     let event = bb::about_configuration(skipped, summary);
     let (request, refused) = (order.request, hash.clone());
-    daemon
-        .db()
-        .write("refuse_settings", move |conn| {
-            let now = clock::now();
-            let event = bb::append(conn, &event, now)?;
-            let is_same = bb::configuration(conn)?.is_none_or(|row| row.hash == hash);
-            let changed = Changed {
-                hash,
-                kind,
-                reason,
-                since: now,
-            };
-            bb::note_changed(conn, Some(&changed).filter(|_| !is_same))?;
-            request.map_or(Ok(()), |request| bb::answer_reload(conn, request, event))
-        })
-        .await?;
-    Ok(Reload::Refused(Some(refused)))
-}
-
-fn joined(all: &[impl Display]) -> String {
-    all.iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("; ")
+    let step = move |conn: &bb::Conn| {
+        let since = clock::now();
+        let event = bb::append(conn, &event, since)?;
+        let is_same = bb::configuration(conn)?.is_none_or(|row| row.hash == hash);
+        let changed = Changed {
+            hash,
+            kind,
+            reason,
+            since,
+        };
+        bb::note_changed(conn, Some(&changed).filter(|_| !is_same))?;
+        request.map_or(Ok(()), |request| bb::answer_reload(conn, request, event))
+    };
+    daemon.db().write("refuse_settings", step).await?;
+    Ok(Reload::Refused(refused))
 }
 
 /// Fails if the config file is gone. That is not a request for the defaults, which would leave no
@@ -283,16 +262,13 @@ fn is_still_there(old: &Loaded, new: &Loaded) -> anyhow::Result<()> {
 
 /// Returns the keys of settings that differ and cannot be changed while the daemon runs.
 fn kept(old: &Loaded, new: &Loaded) -> Vec<&'static str> {
+    let (before, after) = (&old.config, &new.config);
+    let look_s = before.heartbeat.look_s != after.heartbeat.look_s;
     let differs = [
         ("blackboard", old.blackboard != new.blackboard),
-        ("log", old.config.log != new.config.log),
-        (
-            "heartbeat.look_s",
-            old.config.heartbeat.look_s != new.config.heartbeat.look_s,
-        ),
+        ("log", before.log != after.log),
+        ("heartbeat.look_s", look_s),
     ];
-    differs
-        .into_iter()
-        .filter_map(|(key, differs)| differs.then_some(key))
-        .collect()
+    let differs = differs.into_iter().filter(|(_, differs)| *differs);
+    differs.map(|(key, _)| key).collect()
 }

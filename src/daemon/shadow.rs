@@ -11,10 +11,8 @@ impl Daemon {
     /// anything runs.
     pub(super) async fn set_shadows(&self) -> bb::Result<()> {
         for project in self.db().read(bb::list_projects).await? {
-            let (id, shadow) = (
-                project.project_id.clone(),
-                (self.shadow)(&project.project_id),
-            );
+            let id = project.project_id;
+            let shadow = (self.shadow)(&id);
             match shadow {
                 Some(ShadowMode::Dry) => {
                     tracing::warn!(project = %id, "shadow mode: nothing is run, pushed or posted");
@@ -53,12 +51,10 @@ impl Daemon {
         if lock::holder(&loaded.blackboard).is_some() {
             return Ok(());
         }
-        let why = "the configuration was reloaded";
-        self.db()
-            .write("resume", move |conn| {
-                super::resume_held(conn, why, clock::now())
-            })
-            .await
+        let resume = |conn: &bb::Conn| {
+            super::resume_held(conn, "the configuration was reloaded", clock::now())
+        };
+        self.db().write("resume", resume).await
     }
 }
 

@@ -51,10 +51,9 @@ async fn wait(mut signals: Vec<Signal>, stop: CancellationToken) {
 async fn any(signals: &mut [Signal]) {
     poll_fn(|context| {
         let is_here = |signal: &mut Signal| signal.poll_recv(context).is_ready();
-        if signals.iter_mut().any(is_here) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
+        match signals.iter_mut().any(is_here) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
     })
     .await;

@@ -10,12 +10,10 @@ use crate::work::Run;
 /// Reports the end of the previous daemon. Must run before anything is recovered: until then, the
 /// runs without an end are those that were interrupted.
 pub(super) async fn report(db: &Db, left_over: Option<Record>) -> anyhow::Result<()> {
-    let Some((record, since)) =
-        left_over.and_then(|record| record.silent_since.map(|since| (record, since)))
-    else {
+    let ended = left_over.and_then(|record| Some((record.pid, record.silent_since?)));
+    let Some((pid, since)) = ended else {
         return Ok(());
     };
-    let pid = record.pid;
     let runs = db.write("daemon_ended", move |conn| {
         let runs = bb::open_runs(conn)?;
         let ended = body::DaemonEnded {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{CALL, Check, Surroundings};
+
 use crate::config;
 use crate::daemon;
 use crate::git::{Git, GitError, MINIMUM};
@@ -18,11 +19,8 @@ const TOO_LITTLE: u64 = 100 * 1024 * 1024;
 const LITTLE: u64 = 1024 * 1024 * 1024;
 
 pub(super) fn closed_git(around: &Surroundings) -> Git {
-    Git::new(
-        &config::agent_environment(&[]),
-        CALL,
-        &Arc::new(daemon::sandbox(&around.loaded)),
-    )
+    let sandbox = Arc::new(daemon::sandbox(&around.loaded));
+    Git::new(&config::agent_environment(&[]), CALL, &sandbox)
 }
 
 pub(super) async fn git(around: Arc<Surroundings>) -> Vec<Check> {

@@ -10,6 +10,7 @@ use super::program::Program;
 use super::{RUN_AS, Which};
 use crate::blackboard::{self as bb, Project, ReadOnlyDb};
 use crate::cli::frame::{CommandContext, CommandError};
+use crate::config::settings::Agent;
 use crate::config::{self, ConfigError, ConfigLocation, Loaded, Origin, SettingsOwner};
 use crate::service_unit::{self, Kind, Scope, UnitSpec, seen_from};
 
@@ -467,14 +468,7 @@ fn beside_project(project: &Path) -> PathBuf {
 
 /// Names of the login variables of agents and of the forge's tools.
 fn login_names(loaded: &Loaded) -> Vec<String> {
-    let agents = loaded.config.agents.values().flat_map(|set| {
-        set.kind
-            .variables()
-            .iter()
-            .map(|name| (*name).to_owned())
-            .chain(set.env.iter().cloned())
-            .collect::<Vec<_>>()
-    });
+    let agents = loaded.config.agents.values().flat_map(Agent::variables);
     let is_login = |name: &String| {
         ["KEY", "TOKEN", "SECRET"]
             .iter()
