@@ -23,24 +23,16 @@ pub(crate) fn installed(kind: Kind, text: &str) -> Installed {
     let (words, user) = match kind {
         Kind::Systemd => {
             let value = |key: &str| text.lines().rev().find_map(|line| line.strip_prefix(key));
-            let words = value("ExecStart=").map(systemd_words).unwrap_or_default();
-            (
-                words,
-                value("User=").and_then(|user| systemd_words(user).into_iter().next()),
-            )
+            let words = |key| value(key).map(systemd_words).unwrap_or_default();
+            (words("ExecStart="), words("User="))
         }
         Kind::Launchd => {
-            let after = |key: &str| {
-                text.split_once(&format!("<key>{key}</key>"))
-                    .map(|(_, rest)| rest)
-            };
+            let after = |key: &str| Some(text.split_once(&format!("<key>{key}</key>"))?.1);
             let list = after("ProgramArguments").and_then(|rest| rest.split_once("</array>"));
-            let words = list
-                .map(|(list, _)| plist_strings(list))
-                .unwrap_or_default();
+            let words = list.map_or_else(Vec::new, |(list, _)| plist_strings(list));
             (
                 words,
-                after("UserName").and_then(|rest| plist_strings(rest).into_iter().next()),
+                after("UserName").map_or_else(Vec::new, plist_strings),
             )
         }
     };
@@ -50,14 +42,13 @@ pub(crate) fn installed(kind: Kind, text: &str) -> Installed {
     };
     Installed {
         is_ours: is_ours(text),
-        user,
+        user: user.into_iter().next(),
         program: words.first().map(PathBuf::from),
         config: option("--config"),
         db: option("--db"),
-        writable: if kind == Kind::Systemd {
-            writable(text)
-        } else {
-            Vec::new()
+        writable: match kind {
+            Kind::Systemd => writable(text),
+            Kind::Launchd => Vec::new(),
         },
     }
 }
@@ -106,9 +97,7 @@ fn plist_strings(list: &str) -> Vec<String> {
             .replace("&gt;", ">")
             .replace("&amp;", "&")
     };
-    let strings = list
-        .split("<string>")
-        .skip(1)
-        .filter_map(|rest| rest.split_once("</string>"));
+    let parts = list.split("<string>").skip(1);
+    let strings = parts.filter_map(|rest| rest.split_once("</string>"));
     strings.map(|(text, _)| plain(text)).collect()
 }

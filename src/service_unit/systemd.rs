@@ -3,6 +3,7 @@
 //! Settings that seem to be missing are explained: whatever confines the daemon also confines its
 //! agents, and those have to build, test and create sandboxes themselves.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{MARK, Scope, Unfit, UnitSpec, fit};
@@ -140,26 +141,19 @@ ProtectSystem=strict
 "
     );
     // The root would make everything writable, and it contains every other path.
-    let writable: Vec<PathBuf> = wish
-        .writable
-        .iter()
-        .filter(|path| *path != Path::new("/"))
-        .cloned()
-        .collect();
-    let writable = outermost(&writable);
+    let below_root = wish.writable.iter().filter(|path| *path != Path::new("/"));
+    let writable = outermost(below_root);
     let is_hidden = |path: &Path| HOMES.iter().any(|home| path.starts_with(home));
-    let bound: Vec<&PathBuf> = writable.iter().filter(|path| is_hidden(path)).collect();
     let within = |path: &Path| writable.iter().any(|outer| path.starts_with(outer));
-    let readable = outermost(&wish.readable);
-    let seen: Vec<&PathBuf> = readable
-        .iter()
-        .filter(|path| is_hidden(path) && !within(path))
-        .collect();
+    let mut seen = outermost(&wish.readable);
+    seen.retain(|path| is_hidden(path) && !within(path));
+    let (bound, mut open): (Vec<_>, Vec<_>) =
+        writable.iter().copied().partition(|path| is_hidden(path));
+    open.retain(|path| !path.starts_with(STATE));
     let mut line = |key: &str, paths: &[&PathBuf]| -> Result<(), Unfit> {
         for path in paths {
             // A directory that does not exist yet must not prevent the start.
-            let path = format!("-{}", path.display());
-            let word = quoted(&path)?;
+            let word = quoted(&format!("-{}", path.display()))?;
             // In these settings a colon separates a path from its mount point.
             let word = if key.starts_with("Bind") {
                 word.replace(':', "\\:")
@@ -170,13 +164,7 @@ ProtectSystem=strict
         }
         Ok(())
     };
-    line(
-        "ReadWritePaths",
-        &writable
-            .iter()
-            .filter(|path| !is_hidden(path) && !path.starts_with(STATE))
-            .collect::<Vec<_>>(),
-    )?;
+    line("ReadWritePaths", &open)?;
     line("BindPaths", &bound)?;
     line("BindReadOnlyPaths", &seen)?;
     let homes = if bound.is_empty() && seen.is_empty() {
@@ -188,11 +176,9 @@ ProtectSystem=strict
 }
 
 /// Removes duplicates and paths that are inside others.
-fn outermost(paths: &[PathBuf]) -> Vec<PathBuf> {
-    let mut sorted = paths.to_vec();
-    sorted.sort();
-    let mut outer: Vec<PathBuf> = Vec::new();
-    for path in sorted {
+fn outermost<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<&'a PathBuf> {
+    let mut outer: Vec<&PathBuf> = Vec::new();
+    for path in paths.into_iter().collect::<BTreeSet<_>>() {
         if !outer.iter().any(|known| path.starts_with(known)) {
             outer.push(path);
         }
