@@ -225,13 +225,13 @@ impl From<sql::Error> for BoardError {
 
 impl BoardError {
     /// Creates the error for a person's request that cannot be fulfilled.
-    fn refused(what: impl Into<String>) -> Self {
+    pub(crate) fn refused(what: impl Into<String>) -> Self {
         let what = what.into();
         Self::Refused { what, hint: None }
     }
 
     /// Like [`Self::refused`], with a hint about what to do instead.
-    fn refused_with_hint(what: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn refused_with_hint(what: impl Into<String>, hint: impl Into<String>) -> Self {
         let (what, hint) = (what.into(), Some(hint.into()));
         Self::Refused { what, hint }
     }

@@ -1,5 +1,7 @@
 //! `remand item`: administration of work items, with the same checks as for all other items.
 
+use std::str::FromStr;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
@@ -11,6 +13,7 @@ use crate::cli::frame::{
     CommandContext, CommandError, ExitCode, Line, Step, Table, id_or_dash, refused_for,
 };
 use crate::cli::view::print_change::told;
+use crate::closed_enum::UnknownValue;
 use crate::human_time::ago;
 use crate::state::Trigger;
 use crate::work::{Item, ItemId, LoopStep, Priority, Source, Status};
@@ -96,26 +99,19 @@ pub(crate) fn item(command: ItemCommand, ctx: &mut CommandContext) -> Result<Exi
     }
 }
 
-fn word<T: std::str::FromStr<Err = crate::closed_enum::UnknownValue>>(
-    text: &str,
-) -> Result<T, crate::closed_enum::UnknownValue> {
+fn word<T: FromStr<Err = UnknownValue>>(text: &str) -> Result<T, UnknownValue> {
     text.parse()
 }
 
 fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    let extra = args
-        .metadata
-        .as_deref()
-        .map(object)
-        .transpose()?
-        .unwrap_or_default();
+    let extra = args.metadata.as_deref().map(object).transpose()?;
     let change = ctx.change(&args.change)?;
     let added = ctx.write("item_add", |conn, step| {
         let change = bb::change(conn, &change.change_id)?;
-        let new = new_item(args, &change, extra, step)?;
+        let new = new_item(args, &change, extra.unwrap_or_default(), step)?;
         refuse_second(conn, &change, args.source)?;
         let added = bb::insert_item(conn, &change, &new, step.now)?;
-        added.ok_or_else(|| refused("an item with this key already exists", None))
+        added.ok_or_else(|| BoardError::refused("an item with this key already exists"))
     });
     let added = refused_for(&change, added)?;
     ctx.show(&added, |ctx, added| {
@@ -136,13 +132,6 @@ fn object(text: &str) -> Result<Map<String, Value>> {
     }
 }
 
-fn refused(what: impl Into<String>, hint: Option<String>) -> BoardError {
-    BoardError::Refused {
-        what: what.into(),
-        hint,
-    }
-}
-
 fn new_item(
     args: &AddArgs,
     change: &Change,
@@ -155,19 +144,15 @@ fn new_item(
         State::Merged | State::Closed | State::Escalated
     ) {
         let what = format!("{id} is {}: cannot queue an item for it", change.state);
-        return Err(refused(
-            what,
-            Some(format!("`remand why {id}` lists the possible commands")),
-        ));
+        let hint = format!("`remand why {id}` lists the possible commands");
+        return Err(BoardError::refused_with_hint(what, hint));
     }
     let key = format!("item_add:{}", uuid::Uuid::now_v7());
     let mut new = match args.source.step() {
         Some(LoopStep::Fix) => {
             let hint = format!("`remand reject {id} --text …` creates the rejection and its fix");
-            return Err(refused(
-                "cannot add a review_fix without a rejection",
-                Some(hint),
-            ));
+            let what = "cannot add a review_fix without a rejection";
+            return Err(BoardError::refused_with_hint(what, hint));
         }
         Some(LoopStep::Review) => {
             refuse_useless_review(change)?;
@@ -197,39 +182,27 @@ fn new_item(
 /// Refuses a review that the change cannot use: it would be cancelled as soon as it is claimed.
 fn refuse_useless_review(change: &Change) -> bb::Result<()> {
     let facts = crate::state::Facts::from(change);
-    match crate::state::next(change.state, Trigger::ReviewClaimed, facts) {
-        Ok(_) => Ok(()),
-        Err(_) => {
-            let id = &change.change_id;
-            let hint = format!(
-                "to have a new commit reviewed, {}; `remand why {id}` explains its state",
-                change.submit_advice()
-            );
-            Err(refused(
-                format!("{id} is {}: cannot start a review", change.state),
-                Some(hint),
-            ))
-        }
+    if crate::state::next(change.state, Trigger::ReviewClaimed, facts).is_ok() {
+        return Ok(());
     }
+    let (id, advice) = (&change.change_id, change.submit_advice());
+    let what = format!("{id} is {}: cannot start a review", change.state);
+    let hint =
+        format!("to have a new commit reviewed, {advice}; `remand why {id}` explains its state");
+    Err(BoardError::refused_with_hint(what, hint))
 }
 
 fn refuse_second(conn: &Conn, change: &Change, source: Source) -> bb::Result<()> {
     let mut open = bb::items_of(conn, &change.change_id)?
         .into_iter()
         .filter(|item| item.status.is_open());
-    match open.find(|item| item.source == source && source == Source::CodeReview) {
-        Some(item) => Err(refused(
-            format!(
-                "{} already has an open {source}: {} ({})",
-                change.change_id, item.item_id, item.status
-            ),
-            Some(format!(
-                "`remand why {}` explains what it is waiting for",
-                item.item_id
-            )),
-        )),
-        None => Ok(()),
-    }
+    let Some(twin) = open.find(|item| item.source == source && source == Source::CodeReview) else {
+        return Ok(());
+    };
+    let (change, item, status) = (&change.change_id, twin.item_id, twin.status);
+    let what = format!("{change} already has an open {source}: {item} ({status})");
+    let hint = format!("`remand why {item}` explains what it is waiting for");
+    Err(BoardError::refused_with_hint(what, hint))
 }
 
 fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
@@ -268,17 +241,15 @@ fn requeue(id: &ItemId, ctx: &mut CommandContext) -> Result<ExitCode> {
                 bb::retry(conn, change_id, &step.actor, step.now)?;
                 bb::item(conn, id)
             }
-            (State::Merged | State::Closed, ..) => Err(refused(
-                format!("{change_id} is already {}", change.state),
-                None,
-            )),
+            (State::Merged | State::Closed, ..) => {
+                let what = format!("{change_id} is already {}", change.state);
+                Err(BoardError::refused(what))
+            }
             (_, Source::ReviewFix, _) => {
+                let what = format!("{id} is {}: a fix cannot be requeued", item.status);
                 let hint =
                     format!("`remand refine {change_id}` creates a new fix for the open findings");
-                Err(refused(
-                    format!("{id} is {}: a fix cannot be requeued", item.status),
-                    Some(hint),
-                ))
+                Err(BoardError::refused_with_hint(what, hint))
             }
             _ => reopen(conn, &change, &item, step),
         }
@@ -287,18 +258,13 @@ fn requeue(id: &ItemId, ctx: &mut CommandContext) -> Result<ExitCode> {
 }
 
 fn reopen(conn: &Conn, change: &Change, item: &Item, step: &Step) -> bb::Result<Item> {
-    let change = bb::reopen(
-        conn,
-        &change.change_id,
-        &item.item_id,
-        &step.actor,
-        step.now,
-    )?;
+    let id = &item.item_id;
+    let change = bb::reopen(conn, &change.change_id, id, &step.actor, step.now)?;
     if item.source == Source::CodeReview {
         refuse_useless_review(&change)?;
         refuse_second(conn, &change, item.source)?;
     }
-    bb::requeue_item(conn, Some(&change), &item.item_id, step.now)
+    bb::requeue_item(conn, Some(&change), id, step.now)
 }
 
 fn cancel(id: &ItemId, why: Option<&str>, ctx: &mut CommandContext) -> Result<ExitCode> {

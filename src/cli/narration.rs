@@ -6,7 +6,7 @@ use std::io;
 
 use crate::blackboard::{self as bb, Conn};
 use crate::change::{ChangeId, State};
-use crate::cli::frame::{Line, TextStyle, Ui};
+use crate::cli::frame::{Line, TextStyle, Ui, found};
 use crate::clock::Time;
 use crate::event::body::{self, PullChange, SetUpResult, SkipCode};
 use crate::event::{Event, EventType};
@@ -14,7 +14,7 @@ use crate::explain::pr_name;
 use crate::finding::Finding;
 use crate::intent::IntentKind;
 use crate::text::{count, prefixed, truncate};
-use crate::work::{Ended, LoopStep, RejectionState, Source};
+use crate::work::{Ended, LoopStep, RejectionState};
 
 /// Maximum number of events per read.
 const BATCH: i64 = 500;
@@ -107,8 +107,9 @@ fn subject(
     if let Some(subject) = known.get(id) {
         return Ok(subject.clone());
     }
-    let subject = match bb::change(conn, id) {
-        Ok(change) => {
+    // `None` if it was pruned in the meantime.
+    let subject = match found(bb::change(conn, id))? {
+        Some(change) => {
             let name = match change.pr_number {
                 Some(number) => {
                     let name = pr_name(&bb::project(conn, &change.project_id)?, number);
@@ -116,14 +117,10 @@ fn subject(
                 }
                 None => id.to_string(),
             };
-            Some(Subject {
-                name,
-                title: change.title,
-            })
+            let title = change.title;
+            Some(Subject { name, title })
         }
-        // Pruned in the meantime.
-        Err(bb::BoardError::NotFound { .. }) => None,
-        Err(error) => return Err(error),
+        None => None,
     };
     known.insert(id.clone(), subject.clone());
     Ok(subject)
@@ -184,29 +181,18 @@ fn words(conn: &Conn, event: &Event) -> bb::Result<Option<(TextStyle, String)>> 
 
 fn run_started(conn: &Conn, event: &Event) -> bb::Result<String> {
     let started = event.body::<body::RunStarted>().unwrap_or_default();
-    let source = match started.item_id.map(|id| bb::item(conn, &id)) {
-        Some(Ok(item)) => Some(item.source),
-        Some(Err(bb::BoardError::NotFound { .. })) | None => None,
-        Some(Err(error)) => return Err(error),
+    let item = match started.item_id {
+        Some(id) => found(bb::item(conn, &id))?,
+        None => None,
     };
-    let run = &event.target_id;
-    let part = match started.part {
-        0 | 1 => String::new(),
-        part => format!(", part {part}"),
-    };
-    let agent = started.agent;
-    Ok(format!(
-        "{agent} starts {} ({run}{part})",
-        source.map_or("a run", the_work)
-    ))
-}
-
-fn the_work(source: Source) -> &'static str {
-    match source.step() {
+    let work = match item.and_then(|item| item.source.step()) {
         Some(LoopStep::Fix) => "the fix",
         Some(LoopStep::Review) => "the review",
         None => "a run",
-    }
+    };
+    let (agent, run) = (started.agent, &event.target_id);
+    let part = prefixed(", part ", Some(started.part).filter(|part| *part > 1));
+    Ok(format!("{agent} starts {work} ({run}{part})"))
 }
 
 /// Describes the end of a run, unless the agent exited by itself and its result follows.
@@ -262,12 +248,11 @@ fn approved(event: &Event) -> String {
 
 fn gate_failed(event: &Event) -> String {
     let failed = event.body::<body::GateFailed>().unwrap_or_default();
-    let status = failed
-        .status
-        .map_or("killed by a signal".to_owned(), |status| {
-            format!("exit status {status}")
-        });
-    format!("gate `{}` failed: {status}", failed.command)
+    let command = failed.command;
+    match failed.status {
+        Some(status) => format!("gate `{command}` failed: exit status {status}"),
+        None => format!("gate `{command}` failed: killed by a signal"),
+    }
 }
 
 fn posted(event: &Event) -> String {
@@ -282,10 +267,7 @@ fn posted(event: &Event) -> String {
 
 fn held(event: &Event) -> String {
     let held = event.body::<body::Held>().unwrap_or_default();
-    let until = held
-        .until
-        .map(|until| format!(" until {}", until.local_time()))
-        .unwrap_or_default();
+    let until = prefixed(" until ", held.until.map(|until| until.local_time()));
     format!("held{until}: {}", held.reason)
 }
 
@@ -303,11 +285,8 @@ fn escalated(event: &Event) -> String {
 /// waiting.
 fn ready(conn: &Conn, event: &Event) -> bb::Result<Option<String>> {
     let moved = event.body::<body::StateChanged>().unwrap_or_default();
-    let Some(id) = event
-        .change_id
-        .as_ref()
-        .filter(|_| moved.to == Some(State::ReadyForHumanReview))
-    else {
+    let is_ready = moved.to == Some(State::ReadyForHumanReview);
+    let Some(id) = event.change_id.as_ref().filter(|_| is_ready) else {
         return Ok(None);
     };
     let pending = bb::rejections_of(conn, id, Some(RejectionState::Pending))?;

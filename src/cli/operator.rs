@@ -6,8 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::Named;
-use crate::blackboard as bb;
-use crate::blackboard::{BoardError, Guidance};
+use crate::blackboard::{self as bb, BoardError, Guidance};
 use crate::cli::frame::{CommandContext, ExitCode, TextArgs, refused_for, running_daemon};
 use crate::cli::view::print_change::told;
 use crate::explain::Because;
@@ -33,10 +32,9 @@ pub(crate) fn retry(args: &RetryArgs, ctx: &mut CommandContext) -> Result<ExitCo
     let id = change.change_id.clone();
     let tried = ctx.write("retry", |conn, step| {
         if args.accept_git_settings && !bb::accept_git_settings(conn, &id, &step.actor, step.now)? {
-            return Err(BoardError::Refused {
-                what: "no git settings are waiting for a decision".to_owned(),
-                hint: Some(format!("`remand retry {id}` retries what failed")),
-            });
+            let what = "no git settings are waiting for a decision";
+            let hint = format!("`remand retry {id}` retries what failed");
+            return Err(BoardError::refused_with_hint(what, hint));
         }
         bb::retry(conn, &id, &step.actor, step.now)
     });
@@ -89,15 +87,8 @@ pub(crate) fn comment(args: &CommentArgs, ctx: &mut CommandContext) -> Result<Ex
     let question = format!("Guidance for the next fix of {id} ({}).", change.title);
     let body = args.text.required(ctx, &question)?;
     ctx.write("comment", |conn, step| {
-        bb::add_guidance(
-            conn,
-            &id,
-            &Guidance {
-                author: step.actor.clone(),
-                body,
-            },
-            step.now,
-        )
+        let author = step.actor.clone();
+        bb::add_guidance(conn, &id, &Guidance { author, body }, step.now)
     })?;
     told(ctx, &id, "will get your comment with its next fix")
 }

@@ -10,11 +10,13 @@ use clap::{Args, Subcommand};
 
 use super::init::{NewProject, ProjectFlags, write_settings};
 use super::service;
-use crate::blackboard::{self as bb, Project};
+use crate::blackboard::{self as bb, BoardError, Project};
 use crate::change::ProjectId;
 use crate::cli::frame::remote_url::{self, Unfit};
-use crate::cli::frame::{CommandContext, CommandError, ExitCode, Line, Table, refuse_agents, wait};
-use crate::config::Loaded;
+use crate::cli::frame::{
+    CommandContext, CommandError, ExitCode, Line, Table, found, refuse_agents, wait,
+};
+use crate::config::{self, Loaded};
 use crate::diagnostic::nearest;
 use crate::git;
 
@@ -102,11 +104,8 @@ pub(crate) fn project(command: ProjectCommand, ctx: &mut CommandContext) -> Resu
 
 /// Finds a project by name, even if it was removed.
 fn known(ctx: &CommandContext, name: &str) -> Result<Project> {
-    let found = ctx.read(|conn| match bb::project(conn, &ProjectId::new(name)) {
-        Err(bb::BoardError::NotFound { .. }) => Ok(None),
-        found => found.map(Some),
-    })?;
-    if let Some(project) = found {
+    let project = ctx.read(|conn| found(bb::project(conn, &ProjectId::new(name))))?;
+    if let Some(project) = project {
         return Ok(project);
     }
     let all = ctx.read(bb::list_projects)?;
@@ -167,12 +166,9 @@ pub(crate) fn put(args: &AddArgs, settings: &Loaded, ctx: &CommandContext) -> Re
             let stored = bb::insert_project(conn, &project)?;
             let id = &stored.project_id;
             if args.name.is_some() && *id != project.project_id {
-                return Err(bb::BoardError::Refused {
-                    what: format!(
-                        "this repository was the project `{id}`, and a project keeps its name"
-                    ),
-                    hint: Some("omit --name".to_owned()),
-                });
+                let what =
+                    format!("this repository was the project `{id}`, and a project keeps its name");
+                return Err(BoardError::refused_with_hint(what, "omit --name"));
             }
             let shadow = settings.project(id.as_str()).shadow;
             bb::set_project_shadow(conn, id, shadow, step.now)?;
@@ -207,18 +203,17 @@ pub(crate) fn say_who_works(
     ctx: &mut CommandContext,
 ) -> Result<()> {
     if settings.project(project).agent.is_none() {
-        let file = settings
-            .file
-            .clone()
-            .or_else(crate::config::usual_file)
-            .unwrap_or_default();
-        let what = format!(
-            "note: `{project}` has no agent yet: set `agent` and [agents.NAME] in {}",
-            file.display()
-        );
-        ctx.out.note(what)?;
+        let set = how_to_set_agent(settings);
+        ctx.out
+            .note(format!("note: `{project}` has no agent yet: {set}"))?;
     }
     Ok(())
+}
+
+pub(crate) fn how_to_set_agent(settings: &Loaded) -> String {
+    let file = settings.file.clone().or_else(config::usual_file);
+    let file = file.unwrap_or_default();
+    format!("set `agent` and [agents.NAME] in {}", file.display())
 }
 
 /// Returns the project that would be added; also for `review --add-project`.

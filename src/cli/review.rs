@@ -8,9 +8,9 @@ use clap::Args;
 
 use super::project::say_who_works;
 use super::shadow;
-use crate::blackboard::{self as bb, Conn, NewChange, Project};
+use crate::blackboard::{self as bb, BoardError, Conn, NewChange, Project};
 use crate::change::{Bounds, Change, ChangeId, Shadow, State};
-use crate::cli::frame::{CommandContext, CommandError, ExitCode};
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, found};
 use crate::cli::view::print_change::told;
 use crate::config::Loaded;
 use crate::daemon;
@@ -88,16 +88,12 @@ fn enter(
     found: &CheckedWorktree,
     ctx: &CommandContext,
 ) -> Result<ChangeId> {
-    let own = settings.project(found.project.project_id.as_str());
+    let id = &found.project.project_id;
+    let own = settings.project(id.as_str());
     let evaluators = ctx.evaluators(settings)?;
-    let most_fixes = settings
-        .max_fix_cycles(
-            found.project.project_id.as_str(),
-            max_fix_cycles(&evaluators),
-        )
-        .most;
+    let most_fixes = settings.max_fix_cycles(id.as_str(), max_fix_cycles(&evaluators));
     let new = |actor: &str, in_force: Shadow| NewChange {
-        project_id: found.project.project_id.clone(),
+        project_id: id.clone(),
         title: found.title.clone(),
         branch: found.branch.clone(),
         base: found.base.clone(),
@@ -106,28 +102,25 @@ fn enter(
         host: daemon::host(),
         state: State::PendingSelfReview,
         bounds: Bounds {
-            max_fix_cycles: most_fixes,
+            max_fix_cycles: most_fixes.most,
             ..own.bounds
         },
         own_max_fix_cycles: args.max_cycles,
-        shadow: shadow::word(args.shadow, settings, &found.project.project_id, in_force),
+        shadow: shadow::word(args.shadow, settings, id, in_force),
         actor: actor.to_owned(),
     };
     ctx.write("review", |conn, step| {
         if found.is_new_project {
             let stored = bb::insert_project(conn, &found.project)?;
-            if stored.project_id != found.project.project_id {
-                return Err(bb::BoardError::Refused {
-                    what: format!(
-                        "this repository is the project `{}`, which was removed",
-                        stored.project_id
-                    ),
-                    hint: Some("`remand project add .` adds it again".to_owned()),
-                });
+            if stored.project_id != *id {
+                let id = stored.project_id;
+                let what = format!("this repository is the project `{id}`, which was removed");
+                let hint = "`remand project add .` adds it again";
+                return Err(BoardError::refused_with_hint(what, hint));
             }
-            bb::set_project_shadow(conn, &found.project.project_id, own.shadow, step.now)?;
+            bb::set_project_shadow(conn, id, own.shadow, step.now)?;
         }
-        let in_force = bb::project_shadow(conn, &found.project.project_id)?;
+        let in_force = bb::project_shadow(conn, id)?;
         refuse_twin(conn, &found.project, &found.branch)?;
         let change = bb::insert_change(conn, &new(&step.actor, in_force), step.now)?;
         bb::queue_review(conn, &change, &step.actor, step.now)?;
@@ -138,24 +131,16 @@ fn enter(
 /// Refuses a branch that already has a change: its worktree may have been removed and made again
 /// elsewhere.
 fn refuse_twin(conn: &Conn, project: &Project, branch: &str) -> bb::Result<()> {
-    let twin = match bb::find_change(conn, branch) {
-        Ok(twin) => twin,
-        Err(bb::BoardError::NotFound { .. }) => return Ok(()),
-        Err(error) => return Err(error),
+    let Some(twin) = found(bb::find_change(conn, branch))? else {
+        return Ok(());
     };
     if twin.project_id != project.project_id || twin.branch != branch || twin.state.is_over() {
         return Ok(());
     }
-    Err(bb::BoardError::Refused {
-        what: format!(
-            "branch {branch} already belongs to {}, in {}",
-            twin.change_id, twin.worktree
-        ),
-        hint: Some(format!(
-            "`remand status {0}` shows it, `remand cancel {0}` closes it",
-            twin.change_id
-        )),
-    })
+    let (id, worktree) = (&twin.change_id, &twin.worktree);
+    let what = format!("branch {branch} already belongs to {id}, in {worktree}");
+    let hint = format!("`remand status {id}` shows it, `remand cancel {id}` closes it");
+    Err(BoardError::refused_with_hint(what, hint))
 }
 
 /// Situation of a worktree that already has a change.
@@ -169,10 +154,8 @@ enum Standing {
 fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> Result<Standing> {
     let id = &change.change_id;
     let (items, review) = ctx.read(|conn| {
-        Ok((
-            bb::items_of(conn, id)?,
-            bb::review_of_head(conn, id, &found.head)?,
-        ))
+        let items = bb::items_of(conn, id)?;
+        Ok((items, bb::review_of_head(conn, id, &found.head)?))
     })?;
     let open = items.iter().find(|item| item.status.is_open());
     if change.branch != found.branch {
@@ -201,41 +184,23 @@ fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> R
             "wait for it (`remand why {id}`), or cancel it with `remand item cancel {item}`"
         ));
     }
-    match change.state {
-        State::ReadyForHumanReview
-        | State::Approved
-        | State::Escalated
-        | State::PendingSelfReview => Ok(Standing::Moved),
-        State::Queued
-        | State::Implementing
-        | State::SelfReviewing
-        | State::SelfReviewPassed
-        | State::SelfReviewFailed
-        | State::Refining
-        | State::PrCreated
-        | State::AwaitingPrFeedback
-        | State::ReviewingPr
-        | State::AddressingFeedback
-        | State::Merged
-        | State::Closed => {
-            let what = format!(
-                "{id} is {}, but its head has moved to {}",
-                change.state,
-                short_sha(&found.head)
-            );
-            CommandError::new(what)
-                .fail_with_hint(format!("`remand why {id}` explains what it is waiting for"))
-        }
+    if matches!(
+        change.state,
+        State::ReadyForHumanReview | State::Approved | State::Escalated | State::PendingSelfReview
+    ) {
+        return Ok(Standing::Moved);
     }
+    let (state, head) = (change.state, short_sha(&found.head));
+    let what = format!("{id} is {state}, but its head has moved to {head}");
+    let hint = format!("`remand why {id}` explains what it is waiting for");
+    CommandError::new(what).fail_with_hint(hint)
 }
 
 fn same_head(change: &Change, open: Option<&Item>, is_judged: bool) -> Result<Standing> {
     let id = &change.change_id;
     if change.state == State::Escalated {
-        let decide = change
-            .decision
-            .clone()
-            .unwrap_or_else(|| format!("`remand why {id}`"));
+        let decide = change.decision.clone();
+        let decide = decide.unwrap_or_else(|| format!("`remand why {id}`"));
         return CommandError::needs_person(format!("{id} needs you, and its head has not changed"))
             .fail_with_hint(decide);
     }

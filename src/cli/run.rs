@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
+use super::project::how_to_set_agent;
 use super::{narration, service, stop};
 use crate::blackboard as bb;
 use crate::cli::frame::{
@@ -12,7 +13,7 @@ use crate::cli::frame::{
 };
 use crate::config::{self, Loaded};
 use crate::daemon::{self, AlreadyRunning, Files, Followed, Front};
-use crate::text::{count, list};
+use crate::text::{count, list, prefixed};
 use crate::wake::Watch;
 use crate::work::LoopStep;
 
@@ -78,16 +79,14 @@ pub(crate) fn run(_args: &RunArgs, ctx: &mut CommandContext) -> Result<ExitCode>
     for what in missing {
         tracing::warn!("{what}");
     }
-    let files = Files {
-        load: Box::new(load),
-        words: error::words,
-    };
-    let write_remedy = service::write_remedy(&settings.blackboard);
     let front = Front {
         ready: Box::new(ready),
         follow: is_watched.then_some(|followed| Box::pin(narrate(followed))),
-        write_remedy,
-        files,
+        write_remedy: service::write_remedy(&settings.blackboard),
+        files: Files {
+            load: Box::new(load),
+            words: error::words,
+        },
     };
     match daemon::serve(settings.clone(), front) {
         Ok(()) => Ok(ExitCode::Done),
@@ -128,10 +127,8 @@ async fn narrate_to(out: &mut Ui, followed: &Followed) -> Result<()> {
             }
             () = followed.ended.cancelled() => true,
         };
-        let (steps, newest) = followed
-            .db
-            .read(move |conn| narration::read(conn, seen))
-            .await?;
+        let read = move |conn: &bb::Conn| narration::read(conn, seen);
+        let (steps, newest) = followed.db.read(read).await?;
         seen = newest;
         tokio::task::block_in_place(|| {
             let mut steps = steps.iter();
@@ -175,10 +172,8 @@ fn missing(settings: &Loaded, ctx: &CommandContext) -> Result<Vec<String>> {
     };
     let mut missing = Vec::new();
     if projects.is_empty() {
-        missing.push(
-            "there are no projects, so there is nothing to do: add one with `remand project add PATH`"
-                .to_owned(),
-        );
+        let what = "there are no projects, so there is nothing to do: add one with `remand project add PATH`";
+        missing.push(what.to_owned());
     }
     let lacks = |project: &str| settings.project(project).agent.is_none();
     let without: Vec<&str> = projects
@@ -187,20 +182,9 @@ fn missing(settings: &Loaded, ctx: &CommandContext) -> Result<Vec<String>> {
         .filter(|id| lacks(id))
         .collect();
     if !without.is_empty() || (projects.is_empty() && lacks("")) {
-        let file = settings
-            .file
-            .clone()
-            .or_else(config::usual_file)
-            .unwrap_or_default();
-        let of = if without.is_empty() {
-            String::new()
-        } else {
-            format!(" for {}", without.join(", "))
-        };
-        missing.push(format!(
-            "no agent is set{of}: set `agent` and [agents.NAME] in {}",
-            file.display()
-        ));
+        let names = Some(without.join(", ")).filter(|names| !names.is_empty());
+        let (of, set) = (prefixed(" for ", names), how_to_set_agent(settings));
+        missing.push(format!("no agent is set{of}: {set}"));
     }
     Ok(missing)
 }
@@ -208,15 +192,13 @@ fn missing(settings: &Loaded, ctx: &CommandContext) -> Result<Vec<String>> {
 pub(crate) fn tick(_args: &TickArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let settings = ctx.settings()?;
     logging::begin(&settings.config.log, ctx.verbose, logging::Talk::Warnings);
-    let done = daemon::tick(&settings)?;
-    told(ctx, done)
+    told(ctx, daemon::tick(&settings)?)
 }
 
 pub(crate) fn work(_args: &WorkArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let settings = ctx.settings()?;
     logging::begin(&settings.config.log, ctx.verbose, logging::Talk::Warnings);
-    let done = daemon::work(&settings)?;
-    told(ctx, done)
+    told(ctx, daemon::work(&settings)?)
 }
 
 fn told(ctx: &mut CommandContext, done: daemon::Done) -> Result<ExitCode> {

@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::status::{finding_line, one};
-use crate::blackboard::{self as bb, BoardError, Conn, OpenFinding, PastReview, Project};
+use crate::blackboard::{self as bb, Conn, OpenFinding, PastReview, Project};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::cli::frame::{
-    CommandContext, CommandError, ExitCode, Line, PrRef, find_change, no_such,
+    CommandContext, CommandError, ExitCode, Line, PrRef, find_change, found, no_such,
 };
 use crate::cli::view::print_change::print_answer;
 use crate::clock::Time;
@@ -57,16 +57,16 @@ pub(crate) enum Thing {
 pub(crate) fn find(ctx: &CommandContext, text: &str) -> Result<Thing> {
     let name = ctx.pull_name(text)?;
     let text = name.as_deref().unwrap_or(text);
-    let found = ctx.read(|conn| {
+    let thing = ctx.read(|conn| {
         if let Some(thing) = by_id(conn, text)? {
             return Ok(Ok(thing));
         }
-        if let Some(project) = maybe(bb::project(conn, &ProjectId::new(text)))? {
+        if let Some(project) = found(bb::project(conn, &ProjectId::new(text)))? {
             return Ok(Ok(Thing::Project(project)));
         }
         Ok(find_change(conn, text)?.map(Thing::Change))
     })?;
-    match (found, PrRef::parse(text)) {
+    match (thing, PrRef::parse(text)) {
         (Ok(thing), _) => Ok(thing),
         (Err(_), Some(name)) => Ok(Thing::Pull(Box::new(unwatched(ctx, &name)?))),
         (Err(near), None) => Err(ctx
@@ -86,31 +86,23 @@ fn unwatched(ctx: &CommandContext, name: &PrRef) -> Result<UnwatchedPr> {
 
 fn by_id(conn: &Conn, text: &str) -> bb::Result<Option<Thing>> {
     if let Ok(number) = text.parse::<i64>() {
-        return maybe(bb::event(conn, number)).map(|found| found.map(Thing::Event));
+        return found(bb::event(conn, number)).map(|event| event.map(Thing::Event));
     }
     let (letter, number) = text.split_at_checked(1).unwrap_or_default();
     if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(None);
     }
     Ok(match letter {
-        "w" => maybe(bb::item(conn, &ItemId::new(text)))?.map(Thing::Item),
-        "r" => maybe(bb::run(conn, &RunId::new(text)))?.map(Thing::Run),
-        "v" => maybe(bb::review(conn, &ReviewId::new(text)))?
+        "w" => found(bb::item(conn, &ItemId::new(text)))?.map(Thing::Item),
+        "r" => found(bb::run(conn, &RunId::new(text)))?.map(Thing::Run),
+        "v" => found(bb::review(conn, &ReviewId::new(text)))?
             .map(|(change, review)| Thing::Review(change, review)),
-        "j" => maybe(bb::rejection(conn, &RejectionId::new(text)))?.map(Thing::Rejection),
-        "f" => maybe(bb::finding(conn, &FindingId::new(text)))?
+        "j" => found(bb::rejection(conn, &RejectionId::new(text)))?.map(Thing::Rejection),
+        "f" => found(bb::finding(conn, &FindingId::new(text)))?
             .map(|(change, finding)| Thing::Finding(change, finding)),
-        "g" => maybe(bb::feedback(conn, text))?.map(Thing::Feedback),
+        "g" => found(bb::feedback(conn, text))?.map(Thing::Feedback),
         _ => None,
     })
-}
-
-fn maybe<T>(found: bb::Result<T>) -> bb::Result<Option<T>> {
-    match found {
-        Ok(thing) => Ok(Some(thing)),
-        Err(BoardError::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 fn not_there(text: &str, near: &[String]) -> CommandError {

@@ -310,19 +310,22 @@ pub(crate) struct Step {
     pub(crate) now: Time,
 }
 
+/// Returns `None` for a row that does not exist.
+pub(crate) fn found<T>(row: bb::Result<T>) -> bb::Result<Option<T>> {
+    match row {
+        Err(BoardError::NotFound { .. }) => Ok(None),
+        row => row.map(Some),
+    }
+}
+
 /// Returns the change, or names similar to `text`.
 pub(crate) fn find_change(conn: &Conn, text: &str) -> bb::Result<Result<Change, Vec<String>>> {
-    let path = Path::new(text)
-        .canonicalize()
-        .ok()
-        .filter(|path| path.is_dir());
-    for name in [Some(text), path.as_deref().and_then(Path::to_str)]
-        .into_iter()
-        .flatten()
-    {
-        match bb::find_change(conn, name) {
-            Err(BoardError::NotFound { .. }) => {}
-            found => return found.map(Ok),
+    let path = Path::new(text).canonicalize().ok();
+    let path = path.as_deref().filter(|path| path.is_dir());
+    let names = [Some(text), path.and_then(Path::to_str)];
+    for name in names.into_iter().flatten() {
+        if let Some(change) = found(bb::find_change(conn, name))? {
+            return Ok(Ok(change));
         }
     }
     Ok(Err(near(conn, text)?))

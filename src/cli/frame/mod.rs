@@ -14,8 +14,8 @@ pub(super) mod text_source;
 pub(super) mod ui;
 
 pub(super) use context::{
-    CommandContext, FIELD_CAP, Step, find_change, id_or_dash, no_such, read_text, refuse_agents,
-    runtime, said, wait,
+    CommandContext, FIELD_CAP, Step, find_change, found, id_or_dash, no_such, read_text,
+    refuse_agents, runtime, said, wait,
 };
 pub(super) use error::{CommandError, ExitCode, refused_for};
 pub(super) use pager::paged;
