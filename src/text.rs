@@ -1,6 +1,7 @@
 //! Text formatting shared by many modules: counts, money, sizes, lists, shortened names.
 
 use std::fmt::Display;
+use std::str::FromStr;
 
 /// Returns the first ten digits of a commit id.
 pub(crate) fn short_sha(sha: &str) -> &str {
@@ -17,6 +18,12 @@ pub(crate) fn count(n: usize, noun: &str) -> String {
         "s"
     };
     format!("{n} {noun}{ending}")
+}
+
+/// Parses a number that consists only of digits, without a sign.
+pub(crate) fn digits<T: FromStr>(text: &str) -> Option<T> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
 }
 
 /// Formats an amount of money: `$5.00`.

@@ -9,6 +9,7 @@ use crate::blackboard::{self as bb, Addition, Grant};
 use crate::change::ChangeId;
 use crate::cli::frame::{CommandContext, ExitCode};
 use crate::cli::view::print_change::told;
+use crate::text::digits;
 
 /// Maximum amount that can be added at once. Above it, a typing error is more likely than a
 /// decision.
@@ -80,15 +81,11 @@ pub(crate) struct CyclesArgs {
 
 pub(crate) fn cycles(args: &CyclesArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let id = ctx.change(&args.named.change)?.change_id;
-    add(
-        ctx,
-        &id,
-        Addition {
-            fixes: args.n,
-            ..Addition::default()
-        },
-        None,
-    )
+    let added = Addition {
+        fixes: args.n,
+        ..Addition::default()
+    };
+    add(ctx, &id, added, None)
 }
 
 fn add(
@@ -98,17 +95,8 @@ fn add(
     why: Option<&str>,
 ) -> Result<ExitCode> {
     ctx.write_and_judge("budget", |conn, step| {
-        bb::add_budget(
-            conn,
-            id,
-            &added,
-            Grant {
-                actor: &step.actor,
-                why,
-            },
-            step.now,
-        )
-        .map(|_| ())
+        let actor = &step.actor;
+        bb::add_budget(conn, id, &added, Grant { actor, why }, step.now).map(|_| ())
     })?;
     let after = ctx.read(|conn| bb::change(conn, id))?;
     let now = format!("{}; {}", after.cycle_text(), spent(&after.budget));
@@ -118,9 +106,8 @@ fn add(
 fn read_money(text: &str) -> Result<i64, String> {
     let wrong = || format!("expected dollars from 0.01 to {MOST_USD}, such as +5 or +2.50");
     let amount: Option<f64> = unsigned(text).trim_start_matches('$').parse().ok();
-    let amount = amount
-        .filter(|amount| (0.01..=MOST_USD).contains(amount))
-        .ok_or_else(wrong)?;
+    let amount = amount.filter(|amount| (0.01..=MOST_USD).contains(amount));
+    let amount = amount.ok_or_else(wrong)?;
     #[expect(clippy::cast_possible_truncation, reason = "in range")]
     Ok((amount * 1_000_000.0).round() as i64)
 }
@@ -154,8 +141,5 @@ fn unsigned(text: &str) -> &str {
 }
 
 fn whole(text: &str, most: i64) -> Option<i64> {
-    let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse()
-        .ok()
-        .filter(|n| is_plain && (1..=most).contains(n))
+    digits(text).filter(|n| (1..=most).contains(n))
 }

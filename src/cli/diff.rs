@@ -10,7 +10,7 @@ use super::show::{Thing, find};
 use crate::blackboard as bb;
 use crate::change::{Change, ChangeId};
 use crate::cli::frame::{CommandContext, CommandError, ExitCode, Line, TextStyle, paged, wait};
-use crate::event::body;
+use crate::event::{Event, body};
 use crate::git::{Diff, Git, Place};
 use crate::text::count;
 use crate::work::{Run, RunId};
@@ -72,11 +72,9 @@ pub(crate) fn diff(args: &DiffArgs, ctx: &mut CommandContext) -> Result<ExitCode
     let git = ctx.git(&settings);
     let (change, run) = named(ctx, &args.id)?;
     if let (Some(run), Some(_)) = (&run, args.cycle) {
-        return CommandError::usage(format!(
-            "--cycle needs a change, but {} is a run",
-            run.run_id
-        ))
-        .fail_with_hint(format!("use `remand diff {} --cycle N`", change.change_id));
+        let what = format!("--cycle needs a change, but {} is a run", run.run_id);
+        return CommandError::usage(what)
+            .fail_with_hint(format!("use `remand diff {} --cycle N`", change.change_id));
     }
     let project = ctx.read(|conn| bb::project(conn, &change.project_id))?;
     // All worktrees share the objects, so this works even after the worktree of the change was
@@ -113,10 +111,9 @@ pub(crate) fn diff(args: &DiffArgs, ctx: &mut CommandContext) -> Result<ExitCode
         (false, false) => paged(ctx, |ctx| print(ctx, report, args)),
     })?;
     if report.truncated && !args.stat {
-        ctx.out.note(format!(
-            "note: only the first {} MiB are shown",
-            CAP / 1024 / 1024
-        ))?;
+        let mib = CAP / 1024 / 1024;
+        ctx.out
+            .note(format!("note: only the first {mib} MiB are shown"))?;
     }
     Ok(ExitCode::Done)
 }
@@ -127,34 +124,25 @@ fn named(ctx: &CommandContext, text: &str) -> Result<(Change, Option<Run>)> {
     if number.parse::<u64>().is_err() {
         return Ok((ctx.change(text)?, None));
     }
-    match find(ctx, text)? {
-        Thing::Run(run) => Ok((
-            ctx.read(|conn| bb::change(conn, &run.change_id))?,
-            Some(run),
-        )),
-        Thing::Change(change) => Ok((change, None)),
-        Thing::Item(_)
-        | Thing::Review(..)
-        | Thing::Rejection(_)
-        | Thing::Finding(..)
-        | Thing::Feedback(_)
-        | Thing::Event(_)
-        | Thing::Project(_)
-        | Thing::Pull(_) => {
-            CommandError::usage(format!("`{text}` is neither a change nor a run")).fail()
-        }
+    let thing = find(ctx, text)?;
+    if let Thing::Change(change) = thing {
+        return Ok((change, None));
     }
+    let Thing::Run(run) = thing else {
+        return CommandError::usage(format!("`{text}` is neither a change nor a run")).fail();
+    };
+    let change = ctx.read(|conn| bb::change(conn, &run.change_id))?;
+    Ok((change, Some(run)))
 }
 
 fn print(ctx: &mut CommandContext, diff: &DiffReport, args: &DiffArgs) -> Result<()> {
     if args.stat {
         return print_stat(ctx, &diff.files);
     }
-    for line in diff.text.lines() {
-        ctx.out
-            .line(Line::new().piece(look_of(line), line.replace('\t', "    ")))?;
-    }
-    Ok(())
+    diff.text.lines().try_for_each(|line| {
+        let spaced = line.replace('\t', "    ");
+        Ok(ctx.out.line(Line::new().piece(look_of(line), spaced))?)
+    })
 }
 
 fn print_stat(ctx: &mut CommandContext, files: &[File]) -> Result<()> {
@@ -168,9 +156,8 @@ fn print_stat(ctx: &mut CommandContext, files: &[File]) -> Result<()> {
             .piece(TextStyle::Bad, format!("-{}", file.deleted));
         ctx.out.line(line)?;
     }
-    let (added, deleted) = files.iter().fold((0, 0), |(added, deleted), file| {
-        (added + file.added, deleted + file.deleted)
-    });
+    let added: u64 = files.iter().map(|file| file.added).sum();
+    let deleted: u64 = files.iter().map(|file| file.deleted).sum();
     let files = count(files.len(), "file");
     Ok(ctx.out.line(format!("{files}, +{added} -{deleted}"))?)
 }
@@ -197,41 +184,34 @@ async fn work_of(git: &Git, place: &Place, run: &Run) -> Result<(String, String)
 }
 
 async fn whole(git: &Git, place: &Place, change: &Change) -> Result<(String, String)> {
-    let Some(base) = git.base_head(place, &change.base).await? else {
-        return CommandError::not_found(format!("branch {} does not exist any more", change.base))
-            .fail();
+    let (branch, base) = (&change.branch, &change.base);
+    let Some(base_head) = git.base_head(place, base).await? else {
+        return CommandError::not_found(format!("branch {base} does not exist any more")).fail();
     };
-    let Some(from) = git.merge_base(place, &base, &change.head).await? else {
-        return CommandError::new(format!(
-            "{} and {} have no common history",
-            change.branch, change.base
-        ))
-        .fail();
+    let Some(from) = git.merge_base(place, &base_head, &change.head).await? else {
+        return CommandError::new(format!("{branch} and {base} have no common history")).fail();
     };
     Ok((from, change.head.clone()))
 }
 
 fn one_fix(ctx: &CommandContext, change: &Change, cycle: i64) -> Result<(String, String)> {
     let events = ctx.read(|conn| bb::events_of(conn, &change.change_id, i64::MAX))?;
-    let fixes: Vec<(String, String)> = events
-        .iter()
-        .filter_map(|event| {
-            let committed = event
-                .body::<body::FixCommitted>()
-                .map(|fix| (fix.head_before, fix.head_after));
-            committed.or_else(|| {
-                let pushed = event.body::<body::FixPushed>()?;
-                Some((pushed.head_before, pushed.head_after))
-            })
+    let heads = |event: &Event| {
+        let committed = event.body::<body::FixCommitted>();
+        let committed = committed.map(|fix| (fix.head_before, fix.head_after));
+        committed.or_else(|| {
+            let pushed = event.body::<body::FixPushed>()?;
+            Some((pushed.head_before, pushed.head_after))
         })
+    };
+    let fixes = events.iter().filter_map(heads);
+    let fixes: Vec<(String, String)> = fixes
         .filter(|(before, after)| !before.is_empty() && !after.is_empty())
         .collect();
     // Counted over the whole life of the change: operators can restart the cycles, so there may be
     // several first ones.
-    let nth = usize::try_from(cycle)
-        .ok()
-        .and_then(|nth| fixes.get(nth.checked_sub(1)?));
-    match nth {
+    let nth = usize::try_from(cycle).ok();
+    match nth.and_then(|nth| fixes.get(nth.checked_sub(1)?)) {
         Some((from, to)) => Ok((from.clone(), to.clone())),
         None => {
             let hint = match fixes.len() {

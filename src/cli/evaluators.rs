@@ -81,48 +81,39 @@ pub(crate) fn evaluators(command: EvaluatorsCommand, ctx: &mut CommandContext) -
         EvaluatorsCommand::Check(_) => check(&definitions, ctx),
         EvaluatorsCommand::Run(args) => run_evaluator::run(&args, &settings, &definitions, ctx),
         EvaluatorsCommand::List => {
-            let all = shown(definitions, ctx)?;
+            let all = shown(&definitions, ctx)?;
             ctx.show(&all, |ctx, all| print_list(ctx, all))
         }
-        EvaluatorsCommand::Show(args) => one(&args.name, &shown(definitions, ctx)?, ctx),
+        EvaluatorsCommand::Show(args) => one(&args.name, &shown(&definitions, ctx)?, ctx),
     }
 }
 
-fn shown(definitions: Vec<Definition>, ctx: &CommandContext) -> Result<Vec<EvaluatorView>> {
+fn shown(definitions: &[Definition], ctx: &CommandContext) -> Result<Vec<EvaluatorView>> {
     let (rows, troubles) = ctx.read(|conn| Ok((bb::evaluator_rows(conn)?, bb::troubles(conn)?)))?;
-    let now = ctx.now;
-    let of = |definition: Definition| {
-        let trouble = troubles
-            .iter()
-            .find(|trouble| trouble.name == definition.name)
-            .cloned();
+    let of = |definition: &Definition| {
+        let mut troubles = troubles.iter();
+        let trouble = troubles.find(|trouble| trouble.name == definition.name);
         EvaluatorView {
-            trouble,
-            ..shown_one(&definition, &rows, now)
+            trouble: trouble.cloned(),
+            ..shown_one(definition, &rows, ctx.now)
         }
     };
-    Ok(definitions.into_iter().map(of).collect())
+    Ok(definitions.iter().map(of).collect())
 }
-
 fn shown_one(definition: &Definition, rows: &[EvaluatorRow], now: Time) -> EvaluatorView {
     let command = match &definition.config {
         Config::Command(command) => Some(command),
         Config::ReviewFeedback(_) | Config::PrFeedback => None,
     };
     let row = rows.iter().find(|row| row.name == definition.name);
-    let next = definition
-        .schedule
-        .as_ref()
-        .and_then(|schedule| schedule.next_after(now));
+    let schedule = definition.schedule.as_ref();
+    let next = schedule.and_then(|schedule| schedule.next_after(now));
     EvaluatorView {
         name: definition.name.clone(),
         kind: definition.kind().to_string(),
         on: definition.on.iter().map(ToString::to_string).collect(),
         needs: definition.needs.iter().map(ToString::to_string).collect(),
-        schedule: definition
-            .schedule
-            .as_ref()
-            .map(|schedule| format!("{} ({})", schedule.text(), schedule.zone())),
+        schedule: schedule.map(|one| format!("{} ({})", one.text(), one.zone())),
         command: command.map(|command| command.argv.clone()),
         limit_s: command.map(|command| command.limit.as_secs()),
         origin: definition.origin.to_string(),
@@ -155,11 +146,9 @@ fn programs_are_there(definitions: &[Definition]) -> Result<()> {
         let program = command.program(config::home().as_deref());
         let found = process::find(program.as_os_str(), path.as_deref(), &command.folder);
         if found.is_none_or(|found| !definition::is_program(&found)) {
-            let what = format!(
-                "{}: the program `{}` was not found or is not executable",
-                definition.origin,
-                program.display()
-            );
+            let (origin, program) = (&definition.origin, program.display());
+            let what =
+                format!("{origin}: the program `{program}` was not found or is not executable");
             let hint = "paths are relative to the directory of the evaluator's file; names are looked up in $PATH";
             return CommandError::config(what).fail_with_hint(hint);
         }
@@ -169,19 +158,12 @@ fn programs_are_there(definitions: &[Definition]) -> Result<()> {
 
 fn check(definitions: &[Definition], ctx: &mut CommandContext) -> Result<ExitCode> {
     programs_are_there(definitions)?;
-    let names: Vec<&str> = definitions
-        .iter()
-        .map(|definition| definition.name.as_str())
-        .collect();
+    let names: Vec<&str> = definitions.iter().map(|one| one.name.as_str()).collect();
     // Firing times show whether a schedule means what its author intended.
-    let firings: BTreeMap<&str, Vec<Time>> = definitions
-        .iter()
-        .filter_map(|definition| {
-            Some((
-                definition.name.as_str(),
-                definition.schedule.as_ref()?.next(ctx.now, FIRINGS),
-            ))
-        })
+    let firings = |one: &Definition| Some(one.schedule.as_ref()?.next(ctx.now, FIRINGS));
+    let named = names.iter().copied().zip(definitions);
+    let firings: BTreeMap<&str, Vec<Time>> = named
+        .filter_map(|(name, one)| Some((name, firings(one)?)))
         .collect();
     let value = json!({ "ok": true, "evaluators": names, "next": firings });
     ctx.show(&value, |ctx, _| {

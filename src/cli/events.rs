@@ -12,6 +12,7 @@ use crate::clock::{self, Time};
 use crate::event::{Event, TargetType};
 use crate::human_time::read_span;
 use crate::sanitize::cap;
+use crate::text::digits;
 use crate::wake::Watch;
 
 /// Maximum time between two reads of a follower that is not woken.
@@ -55,8 +56,7 @@ enum Since {
 }
 
 fn read_since(text: &str) -> Result<Since, String> {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if let Some(id) = text.parse().ok().filter(|_| is_number) {
+    if let Some(id) = digits(text) {
         return Ok(Since::Event(id));
     }
     if let Some(moment) = clock::read_moment(text) {
@@ -79,12 +79,8 @@ fn before(ctx: &CommandContext, moment: Time) -> Result<i64> {
 }
 
 pub(crate) fn events(args: &EventsArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    let change = args
-        .change
-        .as_deref()
-        .map(|text| ctx.change(text))
-        .transpose()?
-        .map(|change| change.change_id);
+    let change = args.change.as_deref().map(|text| ctx.change(text));
+    let change = change.transpose()?.map(|change| change.change_id);
     let since = match args.since {
         Some(Since::Event(id)) => Some(id),
         Some(Since::Span(span)) => Some(before(ctx, ctx.now.minus(span))?),
@@ -95,12 +91,8 @@ pub(crate) fn events(args: &EventsArgs, ctx: &mut CommandContext) -> Result<Exit
     let events = ctx.read(|conn| match (&change, since) {
         (Some(id), None) => bb::events_of(conn, id, args.limit),
         (Some(id), Some(since)) => {
-            let all = bb::events_of(conn, id, i64::MAX)?;
-            Ok(all
-                .into_iter()
-                .filter(|event| event.id > since)
-                .take(limit)
-                .collect())
+            let all = bb::events_of(conn, id, i64::MAX)?.into_iter();
+            Ok(all.filter(|event| event.id > since).take(limit).collect())
         }
         (None, Some(since)) => bb::events_since(conn, since, args.limit),
         (None, None) => bb::newest_events(conn, args.limit),

@@ -105,11 +105,8 @@ pub(crate) fn log(args: &LogArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
         return follow(ctx, &run, stream, manner);
     }
     if !dir.is_dir() {
-        return CommandError::not_found(format!(
-            "the output of {} was deleted: {}",
-            run.run_id, run.dir
-        ))
-        .fail();
+        let what = format!("the output of {} was deleted: {}", run.run_id, run.dir);
+        return CommandError::not_found(what).fail();
     }
     let kept = process::read_output(dir, stream)?;
     let view = LogView {
@@ -137,9 +134,8 @@ pub(crate) fn log(args: &LogArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
 }
 
 fn which(ctx: &CommandContext, text: &str) -> Result<Run> {
-    let thing = find(ctx, text)?;
-    let found = match &thing {
-        Thing::Run(run) => return Ok(run.clone()),
+    let found = match find(ctx, text)? {
+        Thing::Run(run) => return Ok(run),
         Thing::Item(item) => ctx.read(|conn| bb::last_run(conn, &item.item_id))?,
         Thing::Change(change) => ctx.read(|conn| {
             let last = bb::last_run_of_change(conn, &change.change_id)?;
@@ -156,13 +152,12 @@ fn which(ctx: &CommandContext, text: &str) -> Result<Run> {
                 .fail_with_hint("use the id of a run (r1), an item (w1) or a change (c1)");
         }
     };
-    found.ok_or_else(|| {
-        CommandError::not_found(format!("`{text}` has no run yet"))
-            .hint(format!(
-                "`remand why {text}` explains what it is waiting for"
-            ))
-            .into()
-    })
+    match found {
+        Some(run) => Ok(run),
+        None => CommandError::not_found(format!("`{text}` has no run yet")).fail_with_hint(
+            format!("`remand why {text}` explains what it is waiting for"),
+        ),
+    }
 }
 
 fn follow(
@@ -178,17 +173,14 @@ fn follow(
     wait(async move {
         loop {
             // The end of the run is checked before reading, so that its last output is not missed.
-            let is_over = board
-                .read(|conn| bb::run(conn, &run.run_id))?
-                .ended
-                .is_some();
+            let now = board.read(|conn| bb::run(conn, &run.run_id))?;
+            let is_over = now.ended.is_some();
             if dir.is_dir() {
                 let more = output.more()?;
-                if more.is_empty() {
-                    silence = say_silent(ctx, dir, silence)?;
-                } else {
-                    silence = SILENCE;
-                }
+                silence = match more.is_empty() {
+                    true => say_silent(ctx, dir, silence)?,
+                    false => SILENCE,
+                };
                 manner.print(ctx, &more)?;
             }
             if is_over {
@@ -208,11 +200,8 @@ fn say_silent(ctx: &mut CommandContext, dir: &Path, silence: Duration) -> Result
         return Ok(silence);
     }
     if let Some(doing) = agent::doing(dir)? {
-        ctx.out.note(format!(
-            "[{}, for {}]",
-            doing.what,
-            span(clock::now().since(doing.since))
-        ))?;
+        let time = span(clock::now().since(doing.since));
+        ctx.out.note(format!("[{}, for {time}]", doing.what))?;
     }
     Ok(silence.saturating_mul(2))
 }

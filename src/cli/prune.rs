@@ -22,6 +22,8 @@ use crate::human_time::read_span;
 use crate::text::{bytes, count};
 use crate::{sanitize, wake};
 
+pub(crate) use remove::is_file_name;
+
 /// Interval between progress messages of a prune that takes longer.
 const TELL: Duration = Duration::from_secs(1);
 
@@ -105,11 +107,8 @@ pub(crate) fn prune(args: &PruneArgs, ctx: &mut CommandContext) -> Result<ExitCo
         )
         .fail_with_hint("omit --vacuum, or stop the daemon first");
     }
-    let before = Time::from_millis(
-        ctx.now
-            .millis()
-            .saturating_sub(i64::try_from(args.older_than.as_millis()).unwrap_or(i64::MAX)),
-    );
+    let age_ms = i64::try_from(args.older_than.as_millis()).unwrap_or(i64::MAX);
+    let before = Time::from_millis(ctx.now.millis().saturating_sub(age_ms));
     let state = settings.state_folder();
     let mut broom = Broom {
         board: ctx.board()?,
@@ -223,11 +222,8 @@ impl Broom {
         let folder = self.runs_dir.join(&setup);
         let mut beside = Vec::new();
         if folder.exists() {
-            beside.push(Remnant::named(
-                Where::Run,
-                folder.display().to_string(),
-                setup,
-            ));
+            let path = folder.display().to_string();
+            beside.push(Remnant::named(Where::Run, path, setup));
         }
         if !is_shared {
             match self.worktree(&change, &project).await {
@@ -269,12 +265,8 @@ impl Broom {
     /// changed. Files and refs are recorded in it, and removed only when the change is certain to
     /// be deleted.
     fn forget(&mut self, change: &Change, beside: &[Remnant]) -> Result<Result<Weight, String>> {
-        let (id, before, now, actor) = (
-            &change.change_id,
-            self.shown.before,
-            self.now,
-            config::user_name(),
-        );
+        let (id, before, now) = (&change.change_id, self.shown.before, self.now);
+        let actor = config::user_name();
         let pruned = self.board.write("prune", |conn| {
             let change = bb::change(conn, id)?;
             match bb::in_the_way(conn, &change, before)? {
@@ -300,10 +292,8 @@ impl Broom {
         project: &git::Project,
     ) -> Result<Option<Remnant>, String> {
         let path = Path::new(&change.worktree);
-        let own = self
-            .settings
-            .project(change.project_id.as_str())
-            .own_worktrees;
+        let settings = self.settings.project(change.project_id.as_str());
+        let own = settings.own_worktrees;
         if !change.own_worktree || !path.starts_with(&own) {
             return Ok(None);
         }
@@ -318,17 +308,16 @@ impl Broom {
                 "its worktree {} cannot be deleted: {why}",
                 change.worktree
             )),
-            Sweep::Clean => Ok(Some(Remnant {
-                kind: Where::Worktree,
-                path: change.worktree.clone(),
-                repository: project.common_dir.display().to_string(),
-                proof: match head_at {
+            Sweep::Clean => {
+                let proof = match head_at {
                     HeadAt::Branch(branch) => branch.to_owned(),
                     HeadAt::Detached(_) => head_at
                         .ref_name()
                         .map_err(|error| sanitize::chain(&error))?,
-                },
-            })),
+                };
+                let path = change.worktree.clone();
+                Ok(Some(remnant(Where::Worktree, path, project, proof)))
+            }
         }
     }
 
@@ -338,25 +327,15 @@ impl Broom {
         let place = project.repository();
         if !self.wip.contains_key(&change.project_id) {
             // A missing repository has none.
-            let found = self
-                .git
-                .refs_below(&place, "refs/remand/wip/")
-                .await
-                .unwrap_or_default();
-            self.wip
-                .insert(change.project_id.clone(), found.into_iter().collect());
+            let found = self.git.refs_below(&place, "refs/remand/wip/").await;
+            let found = found.unwrap_or_default().into_iter().collect();
+            self.wip.insert(change.project_id.clone(), found);
         }
         let known = self.wip.get(&change.project_id);
         let setup = format!("setup-{}", change.change_id);
-        let names = weight
-            .runs
-            .iter()
-            .chain([&setup])
-            .map(|run| format!("refs/remand/wip/{run}"));
-        let mut wip = Wip {
-            proven: Vec::new(),
-            doubtful: Vec::new(),
-        };
+        let runs = weight.runs.iter().chain([&setup]);
+        let names = runs.map(|run| format!("refs/remand/wip/{run}"));
+        let mut wip = Wip::default();
         for name in names.filter(|name| known.is_some_and(|known| known.contains(name))) {
             // Every blackboard numbers its runs from r1, and several may use one repository: a ref
             // that no event of this change names may belong to another blackboard.
@@ -364,24 +343,15 @@ impl Broom {
                 Ok(kept)
                     if !kept.is_empty() && kept.iter().all(|sha| weight.wips.contains(sha)) =>
                 {
-                    wip.proven.push(Remnant {
-                        kind: Where::Ref,
-                        path: name,
-                        repository: project.common_dir.display().to_string(),
-                        proof: kept.into_iter().next().unwrap_or_default(),
-                    });
+                    let proof = kept.into_iter().next().unwrap_or_default();
+                    wip.proven.push(remnant(Where::Ref, name, project, proof));
                 }
                 Ok(_) => {
-                    let reason = format!(
-                        "there is no record that all of it belongs to {}",
-                        change.change_id
-                    );
-                    wip.doubtful.push(Left { path: name, reason });
+                    let id = &change.change_id;
+                    let reason = format!("there is no record that all of it belongs to {id}");
+                    wip.doubt(name, reason);
                 }
-                Err(error) => wip.doubtful.push(Left {
-                    path: name,
-                    reason: sanitize::chain(&error),
-                }),
+                Err(error) => wip.doubt(name, sanitize::chain(&error)),
             }
         }
         if change.detached {
@@ -396,29 +366,39 @@ impl Broom {
             return;
         };
         match self.git.resolve(&project.repository(), &name).await {
-            Ok(Some(sha)) if sha == change.head => wip.proven.push(Remnant {
-                kind: Where::Ref,
-                path: name,
-                repository: project.common_dir.display().to_string(),
-                proof: sha,
-            }),
+            Ok(Some(sha)) if sha == change.head => {
+                wip.proven.push(remnant(Where::Ref, name, project, sha));
+            }
             Ok(Some(_)) => {
                 let reason = format!("there is no record that it belongs to {}", change.change_id);
-                wip.doubtful.push(Left { path: name, reason });
+                wip.doubt(name, reason);
             }
             Ok(None) => {}
-            Err(error) => wip.doubtful.push(Left {
-                path: name,
-                reason: sanitize::chain(&error),
-            }),
+            Err(error) => wip.doubt(name, sanitize::chain(&error)),
         }
     }
 }
 
 /// Refs with the leftovers of the runs of a change.
+#[derive(Default)]
 struct Wip {
     proven: Vec<Remnant>,
     doubtful: Vec<Left>,
+}
+
+impl Wip {
+    fn doubt(&mut self, path: String, reason: String) {
+        self.doubtful.push(Left { path, reason });
+    }
+}
+
+fn remnant(kind: Where, path: String, project: &git::Project, proof: String) -> Remnant {
+    Remnant {
+        kind,
+        path,
+        repository: project.common_dir.display().to_string(),
+        proof,
+    }
 }
 
 fn print(ctx: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Result<()> {
@@ -442,21 +422,17 @@ fn print(ctx: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Res
         ctx.out
             .note(line.plain(format!("{}: {}", left.path, left.reason)))?;
     }
-    let verb = if shown.dry_run {
-        "would be pruned"
-    } else {
-        "pruned"
+    let verb = match shown.dry_run {
+        true => "would be pruned",
+        false => "pruned",
     };
     let changes = count(shown.pruned.len(), "change");
     let events: usize = shown.pruned.iter().map(|gone| gone.weight.events).sum();
     let folders = shown.folders;
     let mut said = format!("{changes} {verb}, with {events} events and {folders} run directories");
     let all = shown.wip_refs;
-    let doubtful = shown
-        .left
-        .iter()
-        .filter(|left| left.path.starts_with("refs/"))
-        .count();
+    let is_ref = |left: &&Left| left.path.starts_with("refs/");
+    let doubtful = shown.left.iter().filter(is_ref).count();
     let gone = if shown.dry_run && args.refs {
         all.saturating_sub(doubtful)
     } else {
@@ -466,10 +442,9 @@ fn print(ctx: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Res
         said.push_str(&format!("; {gone} wip refs deleted"));
     }
     if all > gone {
-        let how = if args.refs {
-            ""
-        } else {
-            " (--refs deletes them)"
+        let how = match args.refs {
+            true => "",
+            false => " (--refs deletes them)",
         };
         said.push_str(&format!("; {} wip refs kept{how}", all - gone));
     }

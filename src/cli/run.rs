@@ -166,10 +166,7 @@ fn stopping(waits: &[String], grace_s: u64) -> String {
 
 /// Lists missing settings or projects without which the daemon would never have anything to do.
 fn missing(settings: &Loaded, ctx: &CommandContext) -> Result<Vec<String>> {
-    let projects = match ctx.board_there(settings)? {
-        Some(mut board) => board.read(bb::list_projects)?,
-        None => Vec::new(),
-    };
+    let projects = ctx.read_there(settings, bb::list_projects)?;
     let mut missing = Vec::new();
     if projects.is_empty() {
         let what = "there are no projects, so there is nothing to do: add one with `remand project add PATH`";

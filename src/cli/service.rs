@@ -134,18 +134,12 @@ fn install(args: &InstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     site.may_install()?;
     let text = site.text()?;
     let before = read(&site.file)?;
-    if before
-        .as_deref()
-        .is_some_and(|before| !service_unit::is_ours(before))
-        && !args.force
-    {
-        return Err(not_ours(&site.file, "overwrite it"));
+    let is_foreign = |before: &String| !service_unit::is_ours(before);
+    if before.as_ref().is_some_and(is_foreign) && !args.force {
+        return not_ours(&site.file, "overwrite it");
     }
-    let logins = if args.with_logins {
-        Some(site.write_logins()?)
-    } else {
-        None
-    };
+    let logins = args.with_logins.then(|| site.write_logins());
+    let logins = logins.transpose()?;
     let is_new = before.as_deref() != Some(&text);
     if is_new {
         write(&site.file, &text, 0o644)?;
@@ -218,10 +212,8 @@ fn install(args: &InstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
 fn print_what_holds(site: &InstallTarget, ctx: &mut CommandContext) -> Result<()> {
     let settings = site.settings.as_ref();
     let settings = settings.map(|file| file.display().to_string());
-    ctx.field(
-        "settings",
-        settings.as_deref().unwrap_or("none: using the defaults"),
-    )?;
+    let settings = settings.as_deref().unwrap_or("none: using the defaults");
+    ctx.field("settings", settings)?;
     ctx.field("blackboard", site.blackboard.display())?;
     let projects = match &site.projects {
         None => "unknown: the blackboard cannot be read here".to_owned(),
@@ -233,8 +225,7 @@ fn print_what_holds(site: &InstallTarget, ctx: &mut CommandContext) -> Result<()
 
 fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let site = InstallTarget::find(&args.which, ctx)?;
-    let before = read(&site.file)?;
-    let Some(before) = before else {
+    let Some(before) = read(&site.file)? else {
         let told = look(&site, &Manager::of(&site), Vec::new())?;
         return ctx.show(&told, |ctx, _| {
             let line = format!("nothing to do: {} does not exist", site.file.display());
@@ -242,7 +233,7 @@ fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode>
         });
     };
     if !service_unit::is_ours(&before) && !args.force {
-        return Err(not_ours(&site.file, "remove it"));
+        return not_ours(&site.file, "remove it");
     }
     let manager = Manager::of(&site);
     let mut left = Vec::new();
@@ -258,11 +249,10 @@ fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode>
             }
             // It may now be running without its file.
             StepResult::Badly(why) => left.extend(manager.late_stop_step().map(|step| (step, why))),
-            StepResult::NotThere => left.extend(
-                manager
-                    .late_stop_step()
-                    .map(|late| (late, not_there(&step))),
-            ),
+            StepResult::NotThere => {
+                let late = manager.late_stop_step();
+                left.extend(late.map(|late| (late, not_there(&step))));
+            }
         }
     }
     fs::remove_file(&site.file)
@@ -279,31 +269,24 @@ fn uninstall(args: &UninstallArgs, ctx: &mut CommandContext) -> Result<ExitCode>
         ctx.out.json(&look(&site, &manager, left)?)?;
         return Ok(ExitCode::Done);
     }
+    let (file, blackboard) = (site.file.display(), site.blackboard.display());
     ctx.out.line(format!(
-        "{} was removed; the blackboard, the settings and the worktrees were kept",
-        site.file.display()
+        "{file} was removed; the blackboard, the settings and the worktrees were kept"
     ))?;
     for (step, why) in left {
-        ctx.out.note(
-            Line::new()
-                .plain(format!("{why}; run this yourself: "))
-                .command(step.join(" ")),
-        )?;
+        let line = Line::new().plain(format!("{why}; run this yourself: "));
+        ctx.out.note(line.command(step.join(" ")))?;
     }
     if let Some(pid) = daemon::holder(&site.blackboard) {
-        ctx.out.note(format!(
-            "a daemon is still running on {}, with pid {pid}",
-            site.blackboard.display()
-        ))?;
+        let what = format!("a daemon is still running on {blackboard}, with pid {pid}");
+        ctx.out.note(what)?;
     }
     Ok(ExitCode::Done)
 }
 
 fn not_there(step: &[String]) -> String {
-    format!(
-        "{} is not installed",
-        step.first().map_or("", String::as_str)
-    )
+    let program = step.first().map_or("", String::as_str);
+    format!("{program} is not installed")
 }
 
 fn print(which: &Which, ctx: &mut CommandContext) -> Result<ExitCode> {
@@ -315,18 +298,16 @@ fn print(which: &Which, ctx: &mut CommandContext) -> Result<ExitCode> {
         ctx.out.note(warning)?;
     }
     if let Some(problem) = &site.problem {
-        ctx.out.note(format!(
-            "note: this uses the defaults: {}",
-            title(&problem.to_string())
-        ))?;
+        let problem = problem.to_string();
+        let note = format!("note: this uses the defaults: {}", title(&problem));
+        ctx.out.note(note)?;
     }
     Ok(ExitCode::Done)
 }
 
-fn not_ours(file: &Path, what: &str) -> anyhow::Error {
+fn not_ours(file: &Path, what: &str) -> Result<ExitCode> {
     CommandError::new(format!("{} was not written by remand", file.display()))
-        .hint(format!("use --force to {what}"))
-        .into()
+        .fail_with_hint(format!("use --force to {what}"))
 }
 
 fn read(file: &Path) -> Result<Option<String>> {

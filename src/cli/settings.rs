@@ -1,5 +1,7 @@
 //! `remand config`: shows the settings in force, and the origin of each.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -71,26 +73,22 @@ pub(crate) fn settings(command: ConfigCommand, ctx: &mut CommandContext) -> Resu
 
 fn show(args: &ShowArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let wanted = |key: &str| {
-        args.key.as_deref().is_none_or(|start| {
-            key == start
-                || key
-                    .strip_prefix(start)
-                    .is_some_and(|rest| rest.starts_with('.'))
+        let rest = |start: &String| key.strip_prefix(start.as_str());
+        let start = args.key.as_ref();
+        start.is_none_or(|start| {
+            rest(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         })
     };
     let settings = ctx.settings()?;
     let (in_force, row) = in_force(ctx, &settings);
     let known = row
         .filter(|_| matches!(in_force, InForce::Yes { .. } | InForce::No { .. }))
-        .map(|row| row.settings);
+        .map_or_else(BTreeMap::new, |row| row.settings);
+    let settings = settings.explain().into_iter();
     let shown: Vec<SettingsView> = settings
-        .explain()
-        .into_iter()
         .filter(|setting| wanted(&setting.key))
         .map(|setting| SettingsView {
-            in_force: known
-                .as_ref()
-                .and_then(|known| known.get(&setting.key).cloned()),
+            in_force: known.get(&setting.key).cloned(),
             key: setting.key,
             value: setting.value,
             origin: setting.origin.to_string(),
@@ -123,13 +121,8 @@ fn print(ctx: &mut CommandContext, shown: &[SettingsView], in_force: &InForce) -
 /// Compares the settings with those of the running daemon. An unreadable blackboard is not an error
 /// in the settings.
 fn in_force(ctx: &CommandContext, settings: &Loaded) -> (InForce, Option<bb::Configuration>) {
-    let read = || -> Result<Option<bb::Configuration>> {
-        let Some(mut board) = ctx.board_there(settings)? else {
-            return Ok(None);
-        };
-        Ok(board.read(bb::configuration)?)
-    };
-    let row = read().unwrap_or_default();
+    let row = ctx.read_there(settings, bb::configuration);
+    let row = row.unwrap_or_default();
     (InForce::of(settings, row.as_ref()), row)
 }
 
@@ -138,39 +131,33 @@ fn tell_in_force(ctx: &mut CommandContext, in_force: &InForce) -> Result<()> {
     if *in_force == InForce::NoDaemon {
         return Ok(());
     }
-    let look = if in_force.is_in_force() == Some(false) {
-        TextStyle::Notice
-    } else {
-        TextStyle::Plain
+    let look = match in_force.is_in_force() {
+        Some(false) => TextStyle::Notice,
+        Some(true) | None => TextStyle::Plain,
     };
-    let line = Line::new().piece(look, in_force.sentence());
-    let line = in_force
-        .command()
-        .map_or(line.clone(), |command| line.plain(": ").command(command));
-    ctx.out.note(line)?;
-    Ok(())
+    let mut line = Line::new().piece(look, in_force.sentence());
+    if let Some(command) = in_force.command() {
+        line = line.plain(": ").command(command);
+    }
+    Ok(ctx.out.note(line)?)
 }
 
 fn check(ctx: &mut CommandContext) -> Result<ExitCode> {
     let settings = ctx.settings()?;
     ctx.evaluators(&settings)?;
     Prompts::load(settings.prompts.as_deref())?;
-    let config = settings
-        .file
-        .as_ref()
-        .map(|file| file.display().to_string());
+    let config = settings.file_text();
     // An unreadable blackboard is not an error in the settings: `check` and `doctor` report it.
     let strays = known_projects(ctx, &settings)
         .map(|known| settings.strays(&known))
         .unwrap_or_default();
     let (in_force, _) = in_force(ctx, &settings);
     let warnings = strays.iter();
+    let warnings = warnings.map(|stray| format!("{}: {}", stray.what, stray.hint));
     let checked = Checked {
         ok: true,
         config,
-        warnings: warnings
-            .map(|stray| format!("{}: {}", stray.what, stray.hint))
-            .collect(),
+        warnings: warnings.collect(),
         in_force: in_force.is_in_force(),
     };
     ctx.show(&checked, |ctx, checked| {
@@ -186,14 +173,8 @@ fn check(ctx: &mut CommandContext) -> Result<ExitCode> {
 }
 
 fn known_projects(ctx: &CommandContext, settings: &Loaded) -> Result<Vec<String>> {
-    let Some(mut board) = ctx.board_there(settings)? else {
-        return Ok(Vec::new());
-    };
-    let known = board.read(bb::list_projects)?;
-    Ok(known
-        .into_iter()
-        .map(|project| project.project_id.to_string())
-        .collect())
+    let known = ctx.read_there(settings, bb::list_projects)?.into_iter();
+    Ok(known.map(|known| known.project_id.to_string()).collect())
 }
 
 /// Prints the path. This also works for an invalid file: people who have to edit it must find it.

@@ -95,11 +95,15 @@ fn by_id(conn: &Conn, text: &str) -> bb::Result<Option<Thing>> {
     Ok(match letter {
         "w" => found(bb::item(conn, &ItemId::new(text)))?.map(Thing::Item),
         "r" => found(bb::run(conn, &RunId::new(text)))?.map(Thing::Run),
-        "v" => found(bb::review(conn, &ReviewId::new(text)))?
-            .map(|(change, review)| Thing::Review(change, review)),
+        "v" => {
+            let review = found(bb::review(conn, &ReviewId::new(text)))?;
+            review.map(|(change, review)| Thing::Review(change, review))
+        }
         "j" => found(bb::rejection(conn, &RejectionId::new(text)))?.map(Thing::Rejection),
-        "f" => found(bb::finding(conn, &FindingId::new(text)))?
-            .map(|(change, finding)| Thing::Finding(change, finding)),
+        "f" => {
+            let finding = found(bb::finding(conn, &FindingId::new(text)))?;
+            finding.map(|(change, finding)| Thing::Finding(change, finding))
+        }
         "g" => found(bb::feedback(conn, text))?.map(Thing::Feedback),
         _ => None,
     })
@@ -215,13 +219,9 @@ fn print_item(ctx: &mut CommandContext, detail: &ItemDetail) -> Result<()> {
         ctx.field("run", text)?;
     }
     for rejection in &detail.rejections {
-        let Rejection {
-            rejection_id,
-            state,
-            summary,
-            ..
-        } = rejection;
-        ctx.field("rejection", format!("{rejection_id} ({state}): {summary}"))?;
+        let (id, state) = (&rejection.rejection_id, rejection.state);
+        let text = format!("{id} ({state}): {}", rejection.summary);
+        ctx.field("rejection", text)?;
     }
     metadata(ctx, &item.metadata)
 }
@@ -240,12 +240,8 @@ fn print_run(ctx: &mut CommandContext, run: &Run) -> Result<()> {
     ctx.field("ended", format!("{ended}{status}{took}"))?;
     ctx.field("before", short_sha(&run.head_before))?;
     ctx.field_if("after", run.head_after.as_deref().map(short_sha))?;
-    if run.discarded {
-        ctx.field(
-            "discarded",
-            "its work was saved on a wip ref, not on the branch",
-        )?;
-    }
+    let discarded = "its work was saved on a wip ref, not on the branch";
+    ctx.field_if("discarded", run.discarded.then_some(discarded))?;
     ctx.field_if("gates", run.gates)?;
     ctx.field_if("tokens", run.tokens)?;
     ctx.field_if("cost", run.cost_micros.map(dollars))?;
@@ -258,10 +254,8 @@ fn print_review(ctx: &mut CommandContext, of: &Of<'_, PastReview>) -> Result<()>
     let title = format!("of {change_id}, {}", review.verdict);
     heading(ctx, &review.review_id, title)?;
     ctx.field_if("summary", review.summary.as_ref())?;
-    ctx.field(
-        "parsed as",
-        format!("{}: {}", review.dialect, review.reason),
-    )?;
+    let parsed = format!("{}: {}", review.dialect, review.reason);
+    ctx.field("parsed as", parsed)?;
     let (head, base) = (short_sha(&review.head), short_sha(&review.base));
     ctx.field("commit", format!("{head} against {base}"))?;
     ctx.field("item", &review.item_id)?;
@@ -314,12 +308,10 @@ fn print_feedback(ctx: &mut CommandContext, feedback: &Feedback) -> Result<()> {
     ctx.field("place", place.trim())?;
     let reason = prefixed(": ", feedback.trust_reason.as_deref());
     ctx.field("trust", format!("{}{reason}", feedback.trust))?;
-    if let Some(outcome) = feedback.outcome {
-        let reason = prefixed(": ", feedback.outcome_reason.as_deref());
-        ctx.field("outcome", format!("{outcome}{reason}"))?;
-    } else {
-        ctx.field("outcome", "not evaluated yet")?;
-    }
+    let reason = prefixed(": ", feedback.outcome_reason.as_deref());
+    let outcome = feedback.outcome.map(|outcome| format!("{outcome}{reason}"));
+    let outcome = outcome.as_deref().unwrap_or("not evaluated yet");
+    ctx.field("outcome", outcome)?;
     ctx.field_if("event", feedback.event_id)?;
     ctx.field("read", moment(feedback.taken_in, ctx.now))?;
     ctx.field_if("URL", feedback.url.as_ref())?;
@@ -339,6 +331,11 @@ fn print_event(ctx: &mut CommandContext, event: &Event) -> Result<()> {
 
 fn print_project(ctx: &mut CommandContext, project: &Project) -> Result<()> {
     heading(ctx, &project.project_id, "project")?;
+    print_location(ctx, project)
+}
+
+/// Prints where a project is; also for `project show`.
+pub(crate) fn print_location(ctx: &mut CommandContext, project: &Project) -> Result<()> {
     ctx.field("path", &project.path)?;
     ctx.field("branch", &project.default_branch)?;
     ctx.field_if("repo", project.repo.as_ref())?;

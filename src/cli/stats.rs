@@ -10,8 +10,7 @@ use crate::change::ProjectId;
 use crate::cli::frame::{CommandContext, ExitCode, Table};
 use crate::clock::{self, Zone};
 use crate::config::Loaded;
-use crate::text::dollars;
-use crate::text::prefixed;
+use crate::text::{dollars, prefixed};
 
 /// Maximum number of days and of changes in the tables; JSON has all of them.
 const DAYS: usize = 14;
@@ -33,15 +32,12 @@ pub(crate) fn stats(args: &StatsArgs, ctx: &mut CommandContext) -> Result<ExitCo
     // An invalid setting must not hide the numbers.
     let settings = ctx.settings().ok();
     let zone = settings.as_ref().map_or(Zone::Local, Loaded::timezone);
-    let today = settings
-        .map(|settings| today(ctx, &settings))
-        .transpose()?
-        .unwrap_or_default();
+    let today = settings.map(|settings| today(ctx, &settings)).transpose()?;
+    let today = today.unwrap_or_default();
     let (projects, spend) =
         ctx.read(|conn| Ok((bb::shadow_sums(conn)?, bb::spend_sums(conn, zone)?)))?;
-    let all = projects
-        .iter()
-        .fold(ShadowSum::default(), |all, one| add(&all, one));
+    let none = ShadowSum::default();
+    let all = projects.iter().fold(none, |all, one| add(&all, one));
     let value = json!({ "projects": projects, "all": all, "spend": spend, "today": today });
     if ctx.out.is_json() {
         ctx.out.json(&value)?;
@@ -86,25 +82,21 @@ fn today(ctx: &CommandContext, settings: &Loaded) -> Result<Vec<Today>> {
     ctx.read(|conn| {
         let mut bounds = Vec::new();
         if let Some(max_cost_micros) = settings.max_day_micros() {
-            let cost_micros = bb::spent_since(conn, start)?;
-            let setting = "loop.max_cost_usd_per_day".to_owned();
             bounds.push(Today {
                 project_id: None,
-                cost_micros,
+                cost_micros: bb::spent_since(conn, start)?,
                 max_cost_micros,
-                setting,
+                setting: "loop.max_cost_usd_per_day".to_owned(),
             });
         }
         for project in bb::list_projects(conn)? {
             let id = project.project_id;
             if let Some(day) = settings.project(id.as_str()).max_day {
-                let cost_micros = bb::spent_on_project_since(conn, &id, start)?;
-                let (max_cost_micros, setting) = (day.most_micros, day.key);
                 bounds.push(Today {
+                    cost_micros: bb::spent_on_project_since(conn, &id, start)?,
+                    max_cost_micros: day.most_micros,
+                    setting: day.key,
                     project_id: Some(id),
-                    cost_micros,
-                    max_cost_micros,
-                    setting,
                 });
             }
         }
@@ -116,28 +108,25 @@ fn print_spend(ctx: &mut CommandContext, sums: &SpendSums) -> Result<()> {
     if sums.all.runs == 0 {
         return Ok(ctx.out.note("no agent has run yet")?);
     }
-    let mut by_project = spend_table("PROJECT");
-    for one in &sums.projects {
-        by_project.row(spend_cells(one.project_id.as_str(), &one.spend));
-    }
+    let projects = sums.projects.iter();
+    let projects = projects.map(|one| spend_cells(one.project_id.as_str(), &one.spend));
+    let mut by_project = spend_table("PROJECT", projects);
     if sums.projects.len() > 1 {
         by_project.row(spend_cells("all", &sums.all));
     }
-    let mut by_agent = spend_table("AGENT");
-    for one in &sums.agents {
-        by_agent.row(spend_cells(&one.agent, &one.spend));
-    }
-    let mut by_day = spend_table("DAY");
-    for one in sums.days.iter().take(DAYS) {
-        by_day.row(spend_cells(&one.day, &one.spend));
-    }
-    let mut by_change = spend_table("CHANGE");
-    for one in sums.changes.iter().take(CHANGES) {
-        by_change.row(spend_cells(
-            &format!("{} {}", one.change_id, one.title),
-            &one.spend,
-        ));
-    }
+    let agents = sums.agents.iter();
+    let by_agent = spend_table(
+        "AGENT",
+        agents.map(|one| spend_cells(&one.agent, &one.spend)),
+    );
+    let days = sums.days.iter().take(DAYS);
+    let by_day = spend_table("DAY", days.map(|one| spend_cells(&one.day, &one.spend)));
+    let changes = sums.changes.iter().take(CHANGES);
+    let changes = changes.map(|one| {
+        let name = format!("{} {}", one.change_id, one.title);
+        spend_cells(&name, &one.spend)
+    });
+    let by_change = spend_table("CHANGE", changes);
     ctx.out.table(&by_project)?;
     for table in [&by_agent, &by_day, &by_change] {
         ctx.out.blank()?;
@@ -160,8 +149,10 @@ fn print_spend(ctx: &mut CommandContext, sums: &SpendSums) -> Result<()> {
     Ok(())
 }
 
-fn spend_table(by: &'static str) -> Table {
-    Table::new(&[by, "RUNS", "TOKENS", "MONEY", "TIME"])
+fn spend_table(by: &'static str, rows: impl Iterator<Item = [String; 5]>) -> Table {
+    let mut table = Table::new(&[by, "RUNS", "TOKENS", "MONEY", "TIME"]);
+    rows.for_each(|cells| table.row(cells));
+    table
 }
 
 fn spend_cells(name: &str, sum: &Spend) -> [String; 5] {

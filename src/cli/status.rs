@@ -88,11 +88,8 @@ pub(crate) fn moved(ctx: &CommandContext, change: &Change) -> Result<Option<Stri
     }
     let moved = moved_to(ctx, change)?;
     Ok(moved.map(|head| {
-        let (branch, head) = (&change.branch, short_sha(&head));
-        format!(
-            "{branch} is now at {head}, which has not been reviewed: {}",
-            change.submit_advice()
-        )
+        let (branch, head, advice) = (&change.branch, short_sha(&head), change.submit_advice());
+        format!("{branch} is now at {head}, which has not been reviewed: {advice}")
     }))
 }
 
@@ -175,13 +172,9 @@ fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
 
 /// Returns the summaries of the events about finished fixes, oldest first.
 fn fixes(conn: &bb::Conn, id: &ChangeId) -> bb::Result<Vec<String>> {
-    let mut events = bb::events_of_type(conn, id, EventType::FixCommitted, MOST_FIXES)?;
-    events.extend(bb::events_of_type(
-        conn,
-        id,
-        EventType::FixPushed,
-        MOST_FIXES,
-    )?);
+    let of = |event_type| bb::events_of_type(conn, id, event_type, MOST_FIXES);
+    let mut events = of(EventType::FixCommitted)?;
+    events.extend(of(EventType::FixPushed)?);
     events.sort_by_key(|event| event.id);
     Ok(events.into_iter().map(|event| event.summary).collect())
 }
@@ -193,13 +186,12 @@ fn doing_line(doing: &Doing, now: Time) -> String {
 }
 
 fn read(pull: &PullRow, now: Time) -> String {
-    let last = pull
-        .read_at
-        .map_or_else(|| "not yet".to_owned(), |read| ago(read, now));
-    let next = pull.next_read.map_or_else(
-        || "not read again".to_owned(),
-        |next| format!("next {}", ahead(next, now)),
-    );
+    let last = pull.read_at.map(|read| ago(read, now));
+    let last = last.as_deref().unwrap_or("not yet");
+    let next = pull
+        .next_read
+        .map(|next| format!("next {}", ahead(next, now)));
+    let next = next.as_deref().unwrap_or("not read again");
     let trouble = prefixed("; ", pull.trouble.as_ref());
     format!("{last}, {next}{trouble}")
 }
@@ -222,10 +214,8 @@ fn said_line(said: &Feedback) -> String {
     // Text that the forge does not show, such as remand's markers, is not shown here either.
     let body = said.body.split("<!--").next().unwrap_or_default();
     let body: String = body.trim().chars().take(100).collect();
-    format!(
-        "{} by {} ({trust}{outcome}) {kind}{place} {body}",
-        said.feedback_id, said.author
-    )
+    let (id, author) = (&said.feedback_id, &said.author);
+    format!("{id} by {author} ({trust}{outcome}) {kind}{place} {body}")
 }
 
 /// Formats a finding in one line.
@@ -233,10 +223,8 @@ pub(crate) fn finding_line(open: &OpenFinding) -> String {
     let finding = &open.finding;
     let place = prefixed(" ", finding.place());
     let (severity, text) = (finding.severity, finding.titled_text());
-    format!(
-        "{} [{}] {severity}{place} {text}",
-        open.finding_id, open.outcome
-    )
+    let (id, outcome) = (&open.finding_id, open.outcome);
+    format!("{id} [{outcome}] {severity}{place} {text}")
 }
 
 /// Note for agents that do not report their cost: a limit on money does not apply to them.
@@ -363,10 +351,8 @@ fn print_all(ctx: &mut CommandContext, overall: &Overall) -> Result<()> {
     }
     let columns = overall.columns.iter();
     let columns = list(columns.map(|(column, n)| format!("{n} {}", column.to_lowercase())));
-    ctx.field(
-        "changes",
-        if columns.is_empty() { "none" } else { &columns },
-    )?;
+    let columns = Some(columns).filter(|columns| !columns.is_empty());
+    ctx.field("changes", columns.as_deref().unwrap_or("none"))?;
     let items = overall.items.iter();
     let items = list(items.map(|(status, n)| format!("{n} {status}")));
     ctx.field("items", items)?;
@@ -377,15 +363,13 @@ fn print_all(ctx: &mut CommandContext, overall: &Overall) -> Result<()> {
     running_daemon::elsewhere_note(ctx)?;
     if let Some(rate) = &overall.rate {
         let (allowed, resets_at) = (rate.allowed, rate.resets_at);
-        let left = if resets_at > ctx.now {
-            format!(
-                "{} of {allowed} API calls left until {resets_at}",
-                rate.remaining
-            )
+        let left = rate.remaining;
+        let text = if resets_at > ctx.now {
+            format!("{left} of {allowed} API calls left until {resets_at}")
         } else {
             format!("{allowed} API calls per hour, none since {resets_at}")
         };
-        ctx.field("GitHub", left)?;
+        ctx.field("GitHub", text)?;
     }
     for running in &overall.running {
         let doing = running.doing.as_ref().map_or_else(

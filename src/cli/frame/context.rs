@@ -158,6 +158,18 @@ impl CommandContext {
         })
     }
 
+    /// Reads from the blackboard if it exists; otherwise the result is empty.
+    pub(crate) fn read_there<T: Default>(
+        &self,
+        settings: &Loaded,
+        look: impl FnOnce(&Conn) -> bb::Result<T>,
+    ) -> Result<T> {
+        match self.board_there(settings)? {
+            Some(mut board) => Ok(board.read(look)?),
+            None => Ok(T::default()),
+        }
+    }
+
     /// Reads from the blackboard.
     pub(crate) fn read<T>(&self, look: impl FnOnce(&Conn) -> bb::Result<T>) -> Result<T> {
         Ok(self.board()?.read(look)?)

@@ -20,5 +20,5 @@ pub(super) use context::{
 pub(super) use error::{CommandError, ExitCode, refused_for};
 pub(super) use pager::paged;
 pub(super) use pr_ref::PrRef;
-pub(super) use text_source::TextArgs;
+pub(super) use text_source::{TemporaryFile, TextArgs};
 pub(super) use ui::{Format, Line, Table, TextStyle, Ui};

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::context::{CommandContext, wait};
 use super::error::CommandError;
 use crate::blackboard::{self as bb, Project};
-use crate::text::list;
+use crate::text::{digits, list};
 
 /// A parsed reference to a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,10 +32,7 @@ impl PrRef {
             None => text.rsplit_once('#')?,
         };
         let is_one = repo.split('/').count() == 2 && repo.split('/').all(|part| !part.is_empty());
-        let number = number
-            .parse()
-            .ok()
-            .filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let number = digits(number)?;
         if repo.is_empty() || is_one {
             let repo = Some(repo.to_owned()).filter(|repo| !repo.is_empty());
             return (number > 0).then_some(Self { repo, number });
@@ -45,8 +42,7 @@ impl PrRef {
 
     /// Parses a number without `#`: a PR of the project of the current directory.
     pub(crate) fn bare(text: &str) -> Option<Self> {
-        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = text.parse().ok().filter(|_| is_number)?;
+        let number = digits(text)?;
         (number > 0).then_some(Self { repo: None, number })
     }
 
@@ -105,10 +101,8 @@ pub(crate) fn project_here(ctx: &CommandContext) -> Result<Option<Project>> {
 }
 
 fn is_of(project: &Project, repo: &str) -> bool {
-    project
-        .repo
-        .as_ref()
-        .is_some_and(|known| known.eq_ignore_ascii_case(repo))
+    let known = project.repo.as_ref();
+    known.is_some_and(|known| known.eq_ignore_ascii_case(repo))
 }
 
 #[cfg(test)]

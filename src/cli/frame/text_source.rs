@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -84,14 +84,10 @@ fn edited(ctx: &CommandContext, question: &str) -> Result<Option<String>> {
         return Ok(None);
     };
     refuse_agents()?;
-    let file = Draft::new(question)?;
-    let status = process::foreground(
-        &editor,
-        &[OsString::from(&file.0)],
-        config::terminal_environment(),
-        None,
-    )
-    .with_context(|| format!("cannot start the editor `{editor}`"))?;
+    let file = TemporaryFile::draft(question)?;
+    let (args, env) = ([OsString::from(&file.0)], config::terminal_environment());
+    let status = process::foreground(&editor, &args, env, None)
+        .with_context(|| format!("cannot start the editor `{editor}`"))?;
     if status != Some(0) {
         return CommandError::new(format!("the editor `{editor}` failed; nothing was done")).fail();
     }
@@ -100,11 +96,12 @@ fn edited(ctx: &CommandContext, question: &str) -> Result<Option<String>> {
     Ok(Some(text.trim().to_owned()))
 }
 
-/// Path of the edited file; removed on drop.
-struct Draft(PathBuf);
+/// Temporary file, removed on drop unless it was renamed.
+pub(crate) struct TemporaryFile(pub(crate) PathBuf);
 
-impl Draft {
-    fn new(question: &str) -> Result<Self> {
+impl TemporaryFile {
+    /// Writes the file that is edited.
+    fn draft(question: &str) -> Result<Self> {
         let name = format!("remand-{}.md", uuid::Uuid::new_v4().simple());
         let draft = Self(std::env::temp_dir().join(name));
         let lines: Vec<String> = question.lines().map(|line| format!("# {line}")).collect();
@@ -118,18 +115,14 @@ impl Draft {
         let written = options
             .open(&draft.0)
             .and_then(|mut file| file.write_all(text.as_bytes()));
-        written.with_context(|| format!("cannot write {}", show(&draft.0)))?;
+        written.with_context(|| format!("cannot write {}", draft.0.display()))?;
         Ok(draft)
     }
 }
 
-impl Drop for Draft {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        // A draft that cannot be removed is harmless.
+        // Usually it has been renamed; a draft that cannot be removed is harmless.
         drop(fs::remove_file(&self.0));
     }
-}
-
-fn show(path: &Path) -> String {
-    path.display().to_string()
 }

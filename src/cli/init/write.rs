@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use toml::Value;
 
 use super::choice::{AgentChoice, Choices, ProjectChoice};
-use crate::cli::frame::CommandError;
+use crate::cli::frame::{CommandError, TemporaryFile};
 use crate::config::{self, ConfigLocation};
 use crate::text;
 
@@ -20,14 +20,13 @@ pub(super) fn render(choices: &Choices) -> String {
     );
     let (agent, review_agent) = (&choices.agent, &choices.review_agent);
     let review_name = review_name(choices);
+    let and_reviews = match agent == review_agent {
+        true => " and reviews",
+        false => "",
+    };
+    let name = quoted(&agent.name);
     text.push_str(&format!(
-        "# Agent that fixes{}.\nagent = {}\n",
-        if agent == review_agent {
-            " and reviews"
-        } else {
-            ""
-        },
-        quoted(&agent.name)
+        "# Agent that fixes{and_reviews}.\nagent = {name}\n"
     ));
     if agent != review_agent {
         text.push_str(&format!(
@@ -174,7 +173,7 @@ pub(super) fn put(place: &ConfigLocation, file: &Path, text: &str) -> Result<Opt
     let file = led.as_deref().unwrap_or(file);
     let folder = file.parent().map(Path::to_owned).unwrap_or_default();
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let new = Unfinished(file.with_extension(format!("new-{}", uuid::Uuid::new_v4().simple())));
+    let new = TemporaryFile(file.with_extension(format!("new-{}", uuid::Uuid::new_v4().simple())));
     let written = fs::File::create_new(&new.0).and_then(|mut made| {
         made.write_all(text.as_bytes())?;
         made.sync_all()
@@ -200,27 +199,17 @@ pub(super) fn put(place: &ConfigLocation, file: &Path, text: &str) -> Result<Opt
 fn free_name(file: &Path) -> Result<PathBuf> {
     let name = |n: u32| {
         let mut name = file.as_os_str().to_owned();
-        name.push(if n == 1 {
-            ".bak".to_owned()
-        } else {
-            format!(".bak{n}")
+        name.push(match n {
+            1 => ".bak".to_owned(),
+            n => format!(".bak{n}"),
         });
         PathBuf::from(name)
     };
-    let free = (1..1000)
-        .map(name)
-        .find(|path| path.symlink_metadata().is_err());
-    free.ok_or_else(|| {
-        CommandError::new(format!("there are too many copies of {}", file.display())).into()
-    })
-}
-
-/// A temporary file, removed on drop unless it was renamed.
-struct Unfinished(PathBuf);
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // Usually it has been renamed.
-        drop(fs::remove_file(&self.0));
+    let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
+    match (1..1000).map(name).find(is_free) {
+        Some(free) => Ok(free),
+        None => {
+            CommandError::new(format!("there are too many copies of {}", file.display())).fail()
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::blackboard::{self as bb, LiveChanges};
 use crate::change::{ChangeId, ProjectId};
 use crate::cli::frame::{CommandContext, ExitCode, Line, refuse_agents};
+use crate::cli::prune::is_file_name;
 use crate::cli::stop;
 use crate::config::Loaded;
 use crate::failpoint::crash_point;
@@ -82,12 +83,7 @@ pub(super) fn remove(args: &RemoveArgs, ctx: &mut CommandContext) -> Result<Exit
 impl Removal {
     fn delete_own(&mut self, ctx: &CommandContext, settings: &Loaded) -> Result<()> {
         let (state, name) = (settings.state_folder(), self.project_id.as_str());
-        let mut parts = Path::new(name).components();
-        let is_name = matches!(
-            (parts.next(), parts.next()),
-            (Some(Component::Normal(_)), None)
-        );
-        if !is_name {
+        if !is_file_name(name) {
             return Ok(());
         }
         let own = [
@@ -95,10 +91,8 @@ impl Removal {
             state.join("gates").join(name),
         ];
         let in_use = self.in_use(ctx, settings)?;
-        for path in own
-            .into_iter()
-            .filter(|path| path.symlink_metadata().is_ok())
-        {
+        let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+        for path in own.into_iter().filter(is_there) {
             let reason = match &in_use {
                 Some(reason) => Some(reason.clone()),
                 None if path.join("worktrees").exists() => Some("it has worktrees".to_owned()),
@@ -118,9 +112,8 @@ impl Removal {
             return Ok(Some("a daemon that may use it is running".to_owned()));
         }
         let under_way = stop::running(&mut ctx.board()?, Some(&self.project_id))?;
-        Ok(under_way
-            .first()
-            .map(|one| format!("{} is still running", one.what)))
+        let first = under_way.first();
+        Ok(first.map(|one| format!("{} is still running", one.what)))
     }
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::blackboard::{self as bb, Project};
 use crate::change::{Change, ChangeId};
 use crate::cli::frame::{CommandContext, ExitCode, Line};
+use crate::cli::show::print_location;
 use crate::clock::Time;
 use crate::project_settings::ProjectSettings;
 use crate::text::list;
@@ -104,11 +105,7 @@ fn print(ctx: &mut CommandContext, report: &ProjectReport) -> Result<()> {
     let (project, settings) = (&report.project, &report.settings);
     ctx.out.line(Line::new().strong(&project.project_id))?;
     ctx.field_if("removed", report.removed_at)?;
-    ctx.field("path", &project.path)?;
-    ctx.field("branch", &project.default_branch)?;
-    ctx.field_if("repo", project.repo.as_ref())?;
-    let url = project.remote_url.as_deref();
-    ctx.field("pushes to", url.unwrap_or("nowhere: no push URL is set"))?;
+    print_location(ctx, project)?;
     ctx.field("agent", settings.agent.as_deref().unwrap_or("none"))?;
     ctx.field_if("reviewer", settings.review_agent.as_ref())?;
     ctx.field("setup", none_if_empty(settings.setup.join(" ")))?;
@@ -116,10 +113,8 @@ fn print(ctx: &mut CommandContext, report: &ProjectReport) -> Result<()> {
     ctx.field("gates", none_if_empty(gates))?;
     ctx.field_if("label", settings.label.as_ref())?;
     ctx.field("shadow", settings.shadow)?;
-    ctx.field(
-        "fixes",
-        format!("at most {} per round", settings.max_fix_cycles),
-    )?;
+    let most = settings.max_fix_cycles;
+    ctx.field("fixes", format!("at most {most} per round"))?;
     let counts = report.changes.iter();
     let counts = list(counts.map(|(state, n)| format!("{n} {state}")));
     ctx.field("changes", none_if_empty(counts))?;

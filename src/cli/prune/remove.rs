@@ -114,26 +114,18 @@ impl Broom {
             &self.shadow_dir
         };
         let (path, own) = (Path::new(&remnant.path), room.join(&remnant.proof));
-        let mut parts = Path::new(&remnant.proof).components();
-        let is_name = matches!(
-            (parts.next(), parts.next()),
-            (Some(Component::Normal(_)), None)
-        );
-        if !is_name || path.file_name() != own.file_name() {
-            return Err(Outcome::Foreign(format!(
-                "it does not match its record: {}",
-                remnant.proof
-            )));
+        if !is_file_name(&remnant.proof) || path.file_name() != own.file_name() {
+            let reason = format!("it does not match its record: {}", remnant.proof);
+            return Err(Outcome::Foreign(reason));
         }
         match path.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 // The whole directory was moved: the file with this name is probably the right one,
                 // but that is not enough.
                 if own.symlink_metadata().is_ok() {
-                    return Err(Outcome::Stays(format!(
-                        "it was moved, perhaps to {}: delete it yourself",
-                        own.display()
-                    )));
+                    let own = own.display();
+                    let reason = format!("it was moved, perhaps to {own}: delete it yourself");
+                    return Err(Outcome::Stays(reason));
                 }
                 return Ok(None);
             }
@@ -141,33 +133,24 @@ impl Broom {
             Ok(_) => {}
         }
         let real = |path: &Path| path.canonicalize().ok();
-        if path
-            .parent()
-            .and_then(real)
-            .is_none_or(|parent| Some(parent) != real(room))
-        {
-            return Err(Outcome::Stays(format!(
-                "it is not in {}: delete it yourself",
-                room.display()
-            )));
+        let parent = path.parent().and_then(real);
+        if parent.is_none() || parent != real(room) {
+            let reason = format!("it is not in {}: delete it yourself", room.display());
+            return Err(Outcome::Stays(reason));
         }
         Ok(Some(path.to_owned()))
     }
 
     async fn remove_worktree(&mut self, remnant: &Remnant) -> Result<Outcome> {
         let (project, path) = (project_of(remnant), Path::new(&remnant.path));
-        match self
-            .sweepable(&project, path, HeadAt::parse(&remnant.proof))
-            .await
-        {
+        let head_at = HeadAt::parse(&remnant.proof);
+        match self.sweepable(&project, path, head_at).await {
             Sweep::Gone => return Ok(Outcome::Gone),
             Sweep::Stays(why) => return Ok(Outcome::Stays(why)),
             Sweep::Clean => {}
         }
-        if self
-            .board
-            .read(|conn| bb::worktree_is_used(conn, &remnant.path))?
-        {
+        let is_used = |conn: &bb::Conn| bb::worktree_is_used(conn, &remnant.path);
+        if self.board.read(is_used)? {
             return Ok(Outcome::Foreign("another change uses it now".into()));
         }
         if let Err(error) = self.git.remove_worktree(&project, path).await {
@@ -187,11 +170,8 @@ impl Broom {
             Ok(Some(_)) => {}
             Err(error) => return Outcome::Stays(sanitize::chain(&error)),
         }
-        match self
-            .git
-            .forget_ref_at(&place, &remnant.path, &remnant.proof)
-            .await
-        {
+        let (name, sha) = (&remnant.path, &remnant.proof);
+        match self.git.forget_ref_at(&place, name, sha).await {
             Ok(()) => Outcome::Removed,
             Err(error) => Outcome::Stays(sanitize::chain(&error)),
         }
@@ -207,6 +187,13 @@ impl Broom {
         let found = self.git.sweepable(project, path, head_at).await;
         found.unwrap_or_else(|error| Sweep::Stays(sanitize::chain(&error)))
     }
+}
+
+/// True if the name is that of a file or a directory, and not a path.
+pub(crate) fn is_file_name(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    let first_two = (parts.next(), parts.next());
+    matches!(first_two, (Some(Component::Normal(_)), None))
 }
 
 fn project_of(remnant: &Remnant) -> Project {

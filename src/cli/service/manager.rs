@@ -42,20 +42,16 @@ impl Manager {
     }
 
     pub(super) fn install_steps(&self, no_start: bool) -> Vec<Vec<String>> {
-        match (self.kind, &self.root, no_start) {
-            (Kind::Systemd, Some(_), _) => vec![self.systemctl(&["enable", UNIT])],
-            (Kind::Systemd, None, true) => vec![self.systemctl(&["daemon-reload"])],
-            (Kind::Systemd, None, false) => {
-                vec![
-                    self.systemctl(&["daemon-reload"]),
-                    self.systemctl(&["enable", "--now", UNIT]),
-                ]
-            }
-            (Kind::Launchd, None, false) => {
-                vec![launchctl(&["bootstrap", &self.domain(), &self.file])]
-            }
-            (Kind::Launchd, _, _) => Vec::new(),
+        if self.kind == Kind::Systemd && self.root.is_some() {
+            return vec![self.systemctl(&["enable", UNIT])];
         }
+        let start = self.start_step().filter(|_| !no_start);
+        self.reload_step().into_iter().chain(start).collect()
+    }
+
+    /// True if the systemd of this machine starts and stops the service.
+    fn has_systemd(&self) -> bool {
+        self.kind == Kind::Systemd && self.root.is_none()
     }
 
     pub(super) fn start_step(&self) -> Option<Vec<String>> {
@@ -67,10 +63,8 @@ impl Manager {
     }
 
     pub(super) fn restart(&self) -> Option<Vec<String>> {
-        match (self.kind, &self.root) {
-            (Kind::Systemd, None) => Some(self.systemctl(&["restart", UNIT])),
-            (Kind::Launchd, _) | (Kind::Systemd, Some(_)) => None,
-        }
+        self.has_systemd()
+            .then(|| self.systemctl(&["restart", UNIT]))
     }
 
     pub(super) fn stop_step(&self) -> Option<Vec<String>> {
@@ -78,10 +72,10 @@ impl Manager {
             (Kind::Systemd, Some(_)) => Some(self.systemctl(&["disable", UNIT])),
             (Kind::Systemd, None) => Some(self.systemctl(&["disable", "--now", UNIT])),
             (Kind::Launchd, Some(_)) => None,
-            (Kind::Launchd, None) => Some(launchctl(&[
-                "bootout",
-                &format!("{}/remand", self.domain()),
-            ])),
+            (Kind::Launchd, None) => {
+                let service = format!("{}/remand", self.domain());
+                Some(launchctl(&["bootout", &service]))
+            }
         }
     }
 
@@ -95,7 +89,7 @@ impl Manager {
     }
 
     pub(super) fn reload_step(&self) -> Option<Vec<String>> {
-        (self.kind == Kind::Systemd && self.root.is_none())
+        self.has_systemd()
             .then(|| self.systemctl(&["daemon-reload"]))
     }
 
@@ -104,15 +98,14 @@ impl Manager {
     }
 
     pub(super) fn active(&self) -> Option<String> {
-        (self.kind == Kind::Systemd && self.root.is_none())
+        self.has_systemd()
             .then(|| self.answer(&self.systemctl(&["is-active", UNIT])))?
     }
 
     /// Returns the main process of the unit, if it is running.
     pub(super) fn main_pid(&self) -> Option<u32> {
         let show = self.systemctl(&["show", "--property=MainPID", "--value", UNIT]);
-        let pid =
-            (self.kind == Kind::Systemd && self.root.is_none()).then(|| self.answer(&show))??;
+        let pid = self.has_systemd().then(|| self.answer(&show))??;
         pid.parse().ok().filter(|pid| *pid > 0)
     }
 
@@ -124,11 +117,8 @@ impl Manager {
             Some(Ok(output)) if self.is_not_loaded(step, output.status) => StepResult::Well,
             Some(Ok(output)) => {
                 let said = String::from_utf8_lossy(&output.stderr);
-                StepResult::Badly(format!(
-                    "`{}`: {}",
-                    step.join(" "),
-                    said.trim().replace('\n', "; ")
-                ))
+                let said = said.trim().replace('\n', "; ");
+                StepResult::Badly(format!("`{}`: {said}", step.join(" ")))
             }
             Some(Err(error)) => StepResult::Badly(error.to_string()),
         }
@@ -154,7 +144,7 @@ impl Manager {
             step.push("--user".to_owned());
         }
         step.extend(self.root.iter().map(|root| format!("--root={root}")));
-        step.extend(words.iter().map(|word| (*word).to_owned()));
+        step.extend(words.iter().map(ToString::to_string));
         step
     }
 
@@ -168,10 +158,8 @@ impl Manager {
 }
 
 fn launchctl(words: &[&str]) -> Vec<String> {
-    std::iter::once(&"launchctl")
-        .chain(words)
-        .map(|word| (*word).to_owned())
-        .collect()
+    let words = std::iter::once(&"launchctl").chain(words);
+    words.map(ToString::to_string).collect()
 }
 
 /// Runs a step; returns `None` if its program is not installed.
@@ -180,12 +168,12 @@ fn ended(step: &[String]) -> Option<Result<process::ShortOutput, process::Proces
     let env = config::session_environment();
     let path = env.get("PATH").map(std::ffi::OsString::from);
     process::find(program.as_ref(), path.as_deref(), "/".as_ref())?;
+    let env = env.into_iter();
     let short = Short {
         program: program.into(),
         args: args.iter().map(Into::into).collect(),
         cwd: "/".into(),
         env: env
-            .into_iter()
             .map(|(name, value)| (name.into(), value.into()))
             .collect(),
         stdin: None,

@@ -57,14 +57,8 @@ fn print(ctx: &mut CommandContext, told: &ServiceStatus) -> Result<()> {
     let file = told.file.display();
     let (what, style) = match (told.ours, told.differs) {
         (None, _) => (format!("no: {file} does not exist"), TextStyle::Notice),
-        (Some(false), _) => {
-            let what = format!("{file}, not written by remand");
-            (what, TextStyle::Notice)
-        }
-        (Some(true), Some(true)) => {
-            let what = format!("{file}, out of date");
-            (what, TextStyle::Notice)
-        }
+        (Some(false), _) => (format!("{file}, not written by remand"), TextStyle::Notice),
+        (Some(true), Some(true)) => (format!("{file}, out of date"), TextStyle::Notice),
         (Some(true), Some(false) | None) => (file.to_string(), TextStyle::Good),
     };
     ctx.out.line(Line::label("installed").piece(style, what))?;
@@ -101,6 +95,7 @@ pub(super) fn look(
     // If the text cannot be rendered, there is no difference to report; `install` reports the
     // error.
     let wanted = site.text().ok();
+    let problem = site.problem.as_ref();
     Ok(ServiceStatus {
         file: site.file.clone(),
         installed: there.is_some(),
@@ -113,10 +108,7 @@ pub(super) fn look(
         enabled: manager.enabled(),
         active: manager.active(),
         blackboard: site.blackboard.clone(),
-        problem: site
-            .problem
-            .as_ref()
-            .map(|problem| title(&problem.to_string()).to_owned()),
+        problem: problem.map(|problem| title(&problem.to_string()).to_owned()),
         pid: daemon::holder(&site.blackboard),
         outdated: there
             .as_ref()
@@ -135,20 +127,13 @@ pub(crate) fn checks(ctx: &CommandContext) -> Vec<Check> {
     let found = [false, true].map(|system| check(&which(system), ctx).ok().flatten());
     let mut found: Vec<Check> = found.into_iter().flatten().collect();
     if found.is_empty() {
-        found.push(Check::ok(
-            "service",
-            "not installed; `remand service install` installs it",
-        ));
+        let says = "not installed; `remand service install` installs it";
+        found.push(Check::ok("service", says));
     }
     found.splice(0..0, replaced_program(ctx));
-    if let Some(elsewhere) =
-        config::blackboard_despite(ctx.place()).and_then(|board| Elsewhere::than(&board))
-    {
-        found.push(Check::warn(
-            "service",
-            elsewhere.sentence(),
-            elsewhere.remedy(),
-        ));
+    let board = config::blackboard_despite(ctx.place());
+    if let Some(other) = board.and_then(|board| Elsewhere::than(&board)) {
+        found.push(Check::warn("service", other.sentence(), other.remedy()));
     }
     found
 }
@@ -156,11 +141,8 @@ pub(crate) fn checks(ctx: &CommandContext) -> Vec<Check> {
 fn replaced_program(ctx: &CommandContext) -> Option<Check> {
     let blackboard = config::blackboard_despite(ctx.place())?;
     let (what, what_to_do) = RunningDaemon::of(&blackboard)?.replaced_sentence()?;
-    Some(Check::warn(
-        "program",
-        format!("daemon: {what}"),
-        what_to_do,
-    ))
+    let says = format!("daemon: {what}");
+    Some(Check::warn("program", says, what_to_do))
 }
 
 fn check(which: &Which, ctx: &CommandContext) -> Result<Option<Check>> {
@@ -168,10 +150,8 @@ fn check(which: &Which, ctx: &CommandContext) -> Result<Option<Check>> {
     let Some(there) = read(&site.file)? else {
         return Ok(None);
     };
-    let (file, install) = (
-        site.file.display(),
-        format!("remand service install{}", site.flags()),
-    );
+    let file = site.file.display();
+    let install = format!("remand service install{}", site.flags());
     let is_same = !site.is_whole() || service_unit::is_same(&there, &site.text()?);
     let (says, remedy) = if !service_unit::is_ours(&there) {
         (
@@ -223,10 +203,9 @@ fn outdated(site: &InstallTarget, main_pid: Option<u32>) -> Option<Outdated> {
 
 fn written_at(file: &Path) -> Option<Time> {
     let meta = fs::metadata(file).ok()?;
+    let seconds_ms = meta.mtime().saturating_mul(1000);
     Some(Time::from_millis(
-        meta.mtime()
-            .saturating_mul(1000)
-            .saturating_add(meta.mtime_nsec() / 1_000_000),
+        seconds_ms.saturating_add(meta.mtime_nsec() / 1_000_000),
     ))
 }
 
@@ -235,11 +214,10 @@ fn replace_step(site: &InstallTarget, why: &Outdated) -> Vec<String> {
     let manager = Manager::of(site);
     let step = |step: Option<Vec<String>>| step.map(|words| words.join(" "));
     match why {
-        Outdated::Foreign { pid } => pid
-            .map(|pid| format!("kill {pid}"))
-            .into_iter()
-            .chain(step(manager.start_step()))
-            .collect(),
+        Outdated::Foreign { pid } => {
+            let kill = pid.map(|pid| format!("kill {pid}"));
+            kill.into_iter().chain(step(manager.start_step())).collect()
+        }
         Outdated::Replaced(_) | Outdated::Older(_) => step(manager.restart()).into_iter().collect(),
     }
 }
@@ -250,13 +228,13 @@ fn advice(site: &InstallTarget, told: &ServiceStatus) -> Vec<String> {
     match (told.ours, told.differs) {
         (None | Some(true), None | Some(true)) => vec![install],
         (Some(false), _) => vec![format!("{install} --force")],
-        (None | Some(true), Some(false)) if told.pid.is_none() => Manager::of(site)
-            .start_step()
-            .map(|step| step.join(" "))
-            .into_iter()
-            .collect(),
-        (None | Some(true), Some(false)) => outdated(site, Manager::of(site).main_pid())
-            .map(|why| replace_step(site, &why))
-            .unwrap_or_default(),
+        (None | Some(true), Some(false)) if told.pid.is_none() => {
+            let start = Manager::of(site).start_step();
+            start.iter().map(|step| step.join(" ")).collect()
+        }
+        (None | Some(true), Some(false)) => {
+            let why = outdated(site, Manager::of(site).main_pid());
+            why.map_or_else(Vec::new, |why| replace_step(site, &why))
+        }
     }
 }
