@@ -1,6 +1,6 @@
 //! Hands a change to a person: the reason, the one thing to decide, and nothing left running.
 
-use super::{Result, changes, from_row, rejections};
+use super::{Result, changes, rejections};
 use crate::blackboard::forge::outbox::{self, NewIntent};
 use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::items;
@@ -140,11 +140,9 @@ pub(super) fn note_key(event_id: i64) -> String {
 
 /// Returns the last escalation of a change.
 pub(super) fn last(conn: &Connection, id: &ChangeId) -> Result<Option<Event>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM events WHERE change_id = :id AND event_type = 'escalated' ORDER BY id DESC LIMIT 1",
-        params! { id },
-        from_row::event,
-    )
+        params! { id })
 }
 
 /// True if the change is waiting for a person because its pull request cannot be read.

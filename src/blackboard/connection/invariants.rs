@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::migrate;
+use crate::blackboard::Result;
 use crate::blackboard::sql::Connection;
-use crate::blackboard::{Result, from_row};
 use crate::change::{OnMaxCycles, State};
 use crate::event::{Event, body};
 use crate::state::{self, Facts, Move};
@@ -133,7 +133,7 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
         Depth::Full => "PRAGMA integrity_check",
         Depth::Quick => "PRAGMA quick_check",
     };
-    let mut damage = conn.values::<String>(integrity, &[])?;
+    let mut damage = conn.list::<String>(integrity, &[])?;
     damage.retain(|line| line != "ok");
     damage.extend(conn.all("PRAGMA foreign_key_check", &[], |row| {
         let (from, to): (String, String) = (row.get(0)?, row.get(2)?);
@@ -146,7 +146,7 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
         return Ok(found);
     }
     for (invariant, sql) in QUERIES {
-        let broken = conn.values(sql, &[])?;
+        let broken = conn.list(sql, &[])?;
         found.extend(broken.into_iter().map(violation(invariant)));
     }
     replay(conn, &mut found)?;
@@ -156,10 +156,9 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
 /// I7: every recorded transition is in the table, and replaying them gives the stored state.
 fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
     let mut at: BTreeMap<String, (State, Option<State>)> = BTreeMap::new();
-    let moves = conn.all(
+    let moves = conn.list(
         "SELECT * FROM events WHERE event_type = 'state_changed' ORDER BY id",
         &[],
-        from_row::event,
     )?;
     for event in moves {
         let Some(id) = event.change_id.as_ref().map(ToString::to_string) else {
@@ -198,7 +197,7 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
             ),
         );
     }
-    for change in conn.all("SELECT * FROM changes", &[], from_row::change)? {
+    for change in conn.list("SELECT * FROM changes", &[])? {
         let replayed = at.get(change.change_id.as_str()).map(|(state, _)| *state);
         if replayed != Some(change.state) {
             let replayed_name = replayed.map_or("nothing", State::as_str);

@@ -310,7 +310,7 @@ fn context(conn: &Connection, item_id: &ItemId) -> Result<Vec<RejectionContext>>
 /// Returns the newest event that an evaluator has turned into rows.
 pub(crate) fn cursor(conn: &Connection, evaluator: &str) -> Result<i64> {
     Ok(conn
-        .optional_value(
+        .find(
             "SELECT cursor FROM evaluators WHERE name = :name",
             params! { name: evaluator },
         )?

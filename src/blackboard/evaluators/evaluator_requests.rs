@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::blackboard::connection::savepoint::apart;
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::sql::{Connection, impl_from_row, params};
 use crate::blackboard::work::items;
 use crate::blackboard::{BoardError, Guidance, NewItem, Result};
 use crate::change::{Change, ChangeId, State};
@@ -45,7 +45,7 @@ pub(crate) fn apply_request(
     request: &EvaluatorRequest,
     now: Time,
 ) -> Result<bool> {
-    let before: Option<String> = conn.optional_value(
+    let before: Option<String> = conn.find(
         "SELECT outcome FROM proposals WHERE evaluator = :evaluator AND key = :key",
         params! { evaluator, key: request.key },
     )?;
@@ -102,11 +102,10 @@ pub(crate) fn skip_line(
 /// True if the daily number of reported lines of an evaluator is reached and this line is not one of them: with a time
 /// or a number in it, every line would be a new one.
 fn is_line_limit_reached(conn: &Connection, evaluator: &str, key: &str, now: Time) -> Result<bool> {
-    let (reported, is_known): (i64, bool) = conn.one(
+    let (reported, is_known): (i64, bool) = conn.value(
         "SELECT coalesce(sum(made_at >= :today), 0), coalesce(max(key = :key), 0) FROM proposals
          WHERE evaluator = :evaluator AND key > :line AND key < :past",
         params! { today: day_of(now), key, evaluator, line: LINE, past: PAST_LINES },
-        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     Ok(reported >= MOST_LINES && !is_known)
 }
@@ -318,21 +317,14 @@ pub(crate) fn end_trouble(conn: &Connection, name: &str, now: Time) -> Result<bo
 }
 
 pub(crate) fn trouble_of(conn: &Connection, name: &str) -> Result<Option<RequestError>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM evaluator_troubles WHERE name = :name",
         params! { name },
-        from_row,
     )
 }
 
 pub(crate) fn troubles(conn: &Connection) -> Result<Vec<RequestError>> {
-    conn.all(
-        "SELECT * FROM evaluator_troubles ORDER BY name",
-        &[],
-        from_row,
-    )
+    conn.list("SELECT * FROM evaluator_troubles ORDER BY name", &[])
 }
 
-fn from_row(row: &Row<'_>) -> sql::Result<RequestError> {
-    Ok(columns! { row => RequestError { name, failures, reason, since, try_again } })
-}
+impl_from_row! { row => RequestError { name, failures, reason, since, try_again } }

@@ -1,9 +1,9 @@
 //! Handles a head that a person moved: the verdict on the old one no longer applies, and the new
 //! one is judged like any other.
 
-use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::sql::{Connection, FromRow, params};
 use crate::blackboard::work::items;
-use crate::blackboard::{Result, changes, from_row, rejections};
+use crate::blackboard::{Result, changes, rejections};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::state::Trigger;
@@ -54,7 +54,7 @@ pub(crate) fn judged_without_pull(conn: &Connection) -> Result<Vec<(String, Stri
             Ok((
                 row.get("path")?,
                 row.get("common_dir")?,
-                from_row::change(row)?,
+                Change::from_row(row)?,
             ))
         },
     )

@@ -87,7 +87,7 @@ pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Tim
 
 /// Returns the state of a change when it was closed.
 fn left_from(conn: &Connection, id: &ChangeId) -> Result<State> {
-    let left: Option<String> = conn.optional_value(
+    let left: Option<String> = conn.find(
         "SELECT metadata ->> 'from' FROM events
          WHERE change_id = :id AND event_type = 'state_changed' AND metadata ->> 'to' = 'closed' ORDER BY id DESC LIMIT 1",
         params! { id },

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::pause;
 use crate::blackboard::Result;
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::sql::{Connection, columns, impl_from_row, params};
 use crate::blackboard::work::hold;
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
@@ -107,7 +107,7 @@ pub(crate) fn start(
 
 /// Returns all stops, that of everything first.
 pub(crate) fn stops(conn: &Connection) -> Result<Vec<Stopped>> {
-    conn.all("SELECT * FROM stops ORDER BY project_id", &[], from_row)
+    conn.list("SELECT * FROM stops ORDER BY project_id", &[])
 }
 
 /// True if everything is stopped.
@@ -155,10 +155,9 @@ pub(crate) fn under_way(conn: &Connection, project: Option<&ProjectId>) -> Resul
 }
 
 fn own_stop(conn: &Connection, project: Option<&ProjectId>) -> Result<Option<Stopped>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM stops WHERE project_id IS :project",
         params! { project },
-        from_row,
     )
 }
 
@@ -201,6 +200,4 @@ fn instruction_event(
     }
 }
 
-fn from_row(row: &Row<'_>) -> sql::Result<Stopped> {
-    Ok(columns! { row => Stopped { project_id, stopped_by, stopped_at, reason, at_once } })
-}
+impl_from_row! { row => Stopped { project_id, stopped_by, stopped_at, reason, at_once } }

@@ -4,10 +4,10 @@
 
 use serde::Serialize;
 
-use crate::blackboard::sql::{self, Connection, Json, Row, columns, params};
+use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
 use crate::blackboard::work::claim::{Claimed, Holding, fenced, give_back, work_claimed};
 use crate::blackboard::work::items::about_item;
-use crate::blackboard::{BoardError, Result, from_row};
+use crate::blackboard::{BoardError, Result};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::body;
@@ -84,15 +84,13 @@ pub(crate) fn claim_shadow_review(
     holding: &Holding,
     now: Time,
 ) -> Result<Option<Claimed>> {
-    let due: Option<String> = conn.optional_value(DUE, params! { now })?;
+    let due: Option<String> = conn.find(DUE, params! { now })?;
     let Some(id) = due else { return Ok(None) };
-    let item = conn.one(
+    let item = conn.value(
         "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1, attempt = attempt + 1,
              lease_expires_at = :until, not_before = NULL
          WHERE item_id = :id AND status = 'blocked' RETURNING *",
-        params! { holder: holding.holder, until: now.plus(holding.lease), id },
-        from_row::item,
-    )?;
+        params! { holder: holding.holder, until: now.plus(holding.lease), id })?;
     let change_id = change_of(&item)?;
     let summary = format!("{} {} claimed in shadow mode", item.source, item.item_id);
     let event = about_item(
@@ -165,10 +163,9 @@ pub(crate) fn end_shadow_review(
 }
 
 pub(crate) fn shadow_review_of(conn: &Connection, id: &ItemId) -> Result<Option<ShadowReview>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM shadow_reviews WHERE item_id = :id",
         params! { id },
-        from_row,
     )
 }
 
@@ -177,9 +174,7 @@ fn change_of(item: &Item) -> Result<ChangeId> {
     item.change_id.clone().ok_or_else(missing)
 }
 
-fn from_row(row: &Row<'_>) -> sql::Result<ShadowReview> {
-    Ok(columns! { row => ShadowReview {
-        item_id, change_id, run_id, agent, model, head, base, verdict, summary, body, trouble,
-        findings: row.get::<Json<_>>("findings")?.0,
-    } })
-}
+impl_from_row! { row => ShadowReview {
+    item_id, change_id, run_id, agent, model, head, base, verdict, summary, body, trouble,
+    findings: row.get::<Json<_>>("findings")?.0,
+} }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::items;
 use super::items::about_item;
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::{BoardError, Result, changes, from_row, rejections};
+use crate::blackboard::{BoardError, Result, changes, rejections};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::{NewEvent, TargetType, body};
@@ -50,7 +50,7 @@ pub(crate) fn ripen(conn: &Connection, now: Time) -> Result<usize> {
 pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<Option<Claimed>> {
     ripen(conn, now)?;
     loop {
-        let claimed = conn.optional(
+        let claimed = conn.find(
             "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1,
                  attempt = attempt + 1, lease_expires_at = :until
              WHERE status = 'available' AND item_id = (
@@ -66,9 +66,7 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
                          ORDER BY priority, created_at, length(item_id), item_id LIMIT 1))
                  ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
              RETURNING *",
-            params! { holder: holding.holder, until: now.plus(holding.lease) },
-            from_row::item,
-        )?;
+            params! { holder: holding.holder, until: now.plus(holding.lease) })?;
         let Some(item) = claimed else { return Ok(None) };
         let change_id = item
             .change_id
@@ -232,7 +230,7 @@ pub(crate) fn any_unknown_source(conn: &Connection) -> Result<bool> {
 /// Reports ready items of sources that this dispatch cannot run, each with one event. They are left
 /// alone.
 pub(crate) fn skip_unknown_sources(conn: &Connection, now: Time) -> Result<usize> {
-    let unknown: Vec<Item> = conn.all(UNKNOWN, &[], from_row::item)?;
+    let unknown: Vec<Item> = conn.list(UNKNOWN, &[])?;
     for item in &unknown {
         let reason = format!(
             "this version does not run items of source `{}`",

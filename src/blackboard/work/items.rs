@@ -130,20 +130,18 @@ pub(crate) fn review_item(change: &Change, key: String, actor: &str) -> NewItem 
 }
 
 pub(crate) fn item(conn: &Connection, id: &ItemId) -> Result<Item> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM work_items WHERE item_id = :id",
         params! { id },
-        from_row::item,
     )?
     .ok_or_else(|| BoardError::not_found("work item", id))
 }
 
 /// Returns all items of a change, oldest first.
 pub(crate) fn items_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Item>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM work_items WHERE change_id = :id ORDER BY length(item_id), item_id",
         params! { id: change_id },
-        from_row::item,
     )
 }
 
@@ -153,11 +151,10 @@ pub(crate) fn list_items(
     status: Option<Status>,
     limit: i64,
 ) -> Result<Vec<Item>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM work_items WHERE (:status IS NULL OR status = :status)
          ORDER BY priority, created_at, length(item_id), item_id LIMIT :limit",
         params! { status, limit },
-        from_row::item,
     )
 }
 

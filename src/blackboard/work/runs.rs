@@ -368,34 +368,28 @@ pub(crate) fn discard_run(conn: &Connection, id: &RunId) -> Result<()> {
 }
 
 pub(crate) fn run(conn: &Connection, id: &RunId) -> Result<Run> {
-    conn.optional(
-        "SELECT * FROM runs WHERE run_id = :id",
-        params! { id },
-        from_row::run,
-    )?
-    .ok_or_else(|| BoardError::not_found("run", id))
+    conn.find("SELECT * FROM runs WHERE run_id = :id", params! { id })?
+        .ok_or_else(|| BoardError::not_found("run", id))
 }
 
 /// Returns all runs of an item, oldest first: by number, since a clock may go back.
 pub(crate) fn runs_of(conn: &Connection, item_id: &ItemId) -> Result<Vec<Run>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM runs WHERE item_id = :id ORDER BY length(run_id), run_id",
         params! { id: item_id },
-        from_row::run,
     )
 }
 
 pub(crate) fn last_run(conn: &Connection, item_id: &ItemId) -> Result<Option<Run>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM runs WHERE item_id = :id ORDER BY length(run_id) DESC, run_id DESC LIMIT 1",
         params! { id: item_id },
-        from_row::run,
     )
 }
 
 /// Returns the paths that the runs of an item had edited and that were discarded.
 pub(crate) fn undone_paths(conn: &Connection, item_id: &ItemId) -> Result<Vec<String>> {
-    conn.values(
+    conn.list(
         "SELECT json_each.value FROM runs JOIN events ON events.target_type = 'run' AND events.target_id = runs.run_id,
              json_each(events.metadata, '$.paths')
          WHERE runs.item_id = :item_id AND events.event_type = 'edits_undone' AND json_each.type = 'text'",
@@ -405,10 +399,9 @@ pub(crate) fn undone_paths(conn: &Connection, item_id: &ItemId) -> Result<Vec<St
 
 /// Returns runs without an end: in progress, or interrupted.
 pub(crate) fn open_runs(conn: &Connection) -> Result<Vec<Run>> {
-    let mut open: Vec<Run> = conn.all(
+    let mut open: Vec<Run> = conn.list(
         "SELECT * FROM runs INDEXED BY runs_one_open_per_worktree WHERE ended_at IS NULL",
         &[],
-        from_row::run,
     )?;
     open.sort_by_key(|run| run.started_at);
     Ok(open)
@@ -432,9 +425,8 @@ pub(crate) fn orphaned_runs(conn: &Connection) -> Result<Vec<(Run, Change)>> {
 
 /// Returns a run that was interrupted in this worktree, whichever item it belonged to.
 pub(crate) fn open_run_at(conn: &Connection, worktree: &str) -> Result<Option<Run>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM runs WHERE worktree = :worktree AND ended_at IS NULL",
         params! { worktree },
-        from_row::run,
     )
 }
