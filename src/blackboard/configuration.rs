@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Result;
-use crate::blackboard::sql::{Connection, Row, impl_from_row, params};
+use crate::blackboard::sql::{Connection, impl_from_row, params};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
 use crate::event::{EventType, NewEvent, TargetType, body};

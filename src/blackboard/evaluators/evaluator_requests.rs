@@ -175,12 +175,10 @@ fn carry_out(
             };
             let item = match (change_id, project_id) {
                 (Some(id), _) => items::insert_item(conn, &live(conn, id)?, &new, now)?,
-                (None, Some(id)) => items::insert_for_project(
-                    conn,
-                    &crate::blackboard::project(conn, id)?,
-                    &new,
-                    now,
-                )?,
+                (None, Some(id)) => {
+                    let project = crate::blackboard::project(conn, id)?;
+                    items::insert(conn, &project.project_id, None, &new, now)?
+                }
                 (None, None) => None,
             };
             if let Some(item) = item {
@@ -212,9 +210,8 @@ fn carry_out(
             decide,
         } => {
             if live(conn, change_id)?.state == State::Escalated {
-                return Err(refused(format!(
-                    "{change_id} is already waiting for a person"
-                )));
+                let what = format!("{change_id} is already waiting for a person");
+                return Err(BoardError::refused(what));
             }
             let decision = decide.clone().map(Decision::from).unwrap_or_else(|| {
                 decision!(
@@ -241,13 +238,10 @@ fn carry_out(
 fn live(conn: &Connection, id: &ChangeId) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
     if change.state.is_over() {
-        return Err(refused(format!("{id} is already {}", change.state)));
+        let what = format!("{id} is already {}", change.state);
+        return Err(BoardError::refused(what));
     }
     Ok(change)
-}
-
-fn refused(what: String) -> BoardError {
-    BoardError::Refused { what, hint: None }
 }
 
 fn change_of(what: &RequestKind) -> Option<&ChangeId> {
@@ -304,8 +298,10 @@ pub(crate) fn end_trouble(conn: &Connection, name: &str, now: Time) -> Result<bo
         "DELETE FROM evaluator_troubles WHERE name = :name",
         params! { name },
     )?;
-    let failures = usize::try_from(trouble.failures).unwrap_or_default();
-    let failures = count(failures, "pass");
+    let failures = count(
+        usize::try_from(trouble.failures).unwrap_or_default(),
+        "pass",
+    );
     let summary = format!("{name} works again ({failures} failed)");
     let resumed = body::Resumed {
         reason: "it works again".to_owned(),

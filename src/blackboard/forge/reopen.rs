@@ -164,12 +164,7 @@ fn continue_reopened(
     {
         changes::advance(conn, id, Trigger::MarkReady, "remand", now)?;
     } else {
-        finish::requeue_review(
-            conn,
-            back,
-            &format!("code_review:{id}:{}:{now}", back.head),
-            now,
-        )?;
+        finish::review_again(conn, back, now)?;
     }
     Ok(())
 }

@@ -4,15 +4,16 @@
 
 use serde::Serialize;
 
+use crate::blackboard::Result;
 use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
 use crate::blackboard::work::claim::{Claimed, Holding, fenced, give_back, work_claimed};
-use crate::blackboard::work::items::about_item;
-use crate::blackboard::{BoardError, Result};
+use crate::blackboard::work::items::{about_item, change_id_of};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::body;
 use crate::finding::{Finding, Verdict};
-use crate::work::{Claim, Item, ItemId, RunId};
+use crate::text::{count, prefixed};
+use crate::work::{Claim, ItemId, RunId};
 
 /// Result of a review, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,23 +35,14 @@ pub(crate) struct ShadowReview {
 impl ShadowReview {
     /// Formats the result: `changes_requested by claude, 2 findings: the retry loop never ends`.
     pub(crate) fn text(&self) -> String {
-        let by = self
-            .agent
-            .as_deref()
-            .map(|agent| format!(" by {agent}"))
-            .unwrap_or_default();
         match (self.verdict, &self.trouble) {
             (Some(verdict), _) => {
+                let by = prefixed(" by ", self.agent.as_ref());
                 let findings = match self.findings.len() {
                     0 => String::new(),
-                    1 => ", 1 finding".to_owned(),
-                    n => format!(", {n} findings"),
+                    n => format!(", {}", count(n, "finding")),
                 };
-                let summary = self
-                    .summary
-                    .as_deref()
-                    .map(|summary| format!(": {summary}"))
-                    .unwrap_or_default();
+                let summary = prefixed(": ", self.summary.as_ref());
                 format!("{verdict}{by}{findings}{summary}")
             }
             (None, trouble) => format!(
@@ -91,16 +83,10 @@ pub(crate) fn claim_shadow_review(
              lease_expires_at = :until, not_before = NULL
          WHERE item_id = :id AND status = 'blocked' RETURNING *",
         params! { holder: holding.holder, until: now.plus(holding.lease), id })?;
-    let change_id = change_of(&item)?;
+    let change = crate::blackboard::change(conn, change_id_of(&item)?)?;
     let summary = format!("{} {} claimed in shadow mode", item.source, item.item_id);
-    let event = about_item(
-        &change_id,
-        &item.item_id,
-        work_claimed(&item, holding),
-        summary,
-    );
+    let event = about_item(&item, work_claimed(&item, holding), summary);
     crate::blackboard::append(conn, &event, now)?;
-    let change = crate::blackboard::change(conn, &change_id)?;
     Ok(Some(Claimed {
         item,
         change,
@@ -158,7 +144,7 @@ pub(crate) fn end_shadow_review(
         findings: Some(review.findings.clone()),
         ..Default::default()
     };
-    let event = about_item(&review.change_id, &item.item_id, shadowed, summary);
+    let event = about_item(&item, shadowed, summary);
     crate::blackboard::append(conn, &event, now).map(drop)
 }
 
@@ -167,11 +153,6 @@ pub(crate) fn shadow_review_of(conn: &Connection, id: &ItemId) -> Result<Option<
         "SELECT * FROM shadow_reviews WHERE item_id = :id",
         params! { id },
     )
-}
-
-fn change_of(item: &Item) -> Result<ChangeId> {
-    let missing = || BoardError::not_found("change of item", &item.item_id);
-    item.change_id.clone().ok_or_else(missing)
 }
 
 impl_from_row! { row => ShadowReview {

@@ -245,7 +245,7 @@ pub(crate) fn record_shadow(
         basis: Some(shadowed.estimate.basis.clone()),
         ..Default::default()
     };
-    let event = about_item(&shadowed.change_id, &item.item_id, body, summary);
+    let event = about_item(item, body, summary);
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
 }
@@ -257,11 +257,7 @@ pub(crate) fn told(item: &Item, shadowed: &Shadowed) -> String {
         .agent
         .as_deref()
         .unwrap_or("no agent (none is configured)");
-    let model = shadowed
-        .model
-        .as_deref()
-        .map(|model| format!(" ({model})"))
-        .unwrap_or_default();
+    let model = shadowed.model.as_ref().map(|model| format!(" ({model})"));
     let prompt = match (&shadowed.trouble, shadowed.prompt_bytes) {
         (Some(trouble), _) => format!("its prompt cannot be built: {trouble}"),
         (None, bytes) => format!("with a prompt of {} bytes", bytes.unwrap_or_default()),
@@ -271,9 +267,10 @@ pub(crate) fn told(item: &Item, shadowed: &Shadowed) -> String {
         .text()
         .map(|text| format!(", about {text} ({})", shadowed.estimate.basis));
     format!(
-        "{} {} by {agent}{model} in {}, {prompt}{}",
+        "{} {} by {agent}{} in {}, {prompt}{}",
         item.source,
         item.item_id,
+        model.unwrap_or_default(),
         shadowed.worktree,
         estimate.unwrap_or_default()
     )

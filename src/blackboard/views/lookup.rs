@@ -1,6 +1,6 @@
 //! Finds a row by what a person typed, and returns pages of events, for read-only commands.
 
-use crate::blackboard::sql::{Connection, FromRow, params};
+use crate::blackboard::sql::{Connection, FromRow as _, params};
 use crate::blackboard::{BoardError, OpenFinding, PastReview, Result, events, from_row};
 use crate::change::ChangeId;
 use crate::event::Event;
