@@ -69,14 +69,9 @@ pub(crate) fn take_in(
         }
         // An event that fails cannot be withdrawn and would block all later ones, so it is skipped.
         let skip_it = |error: BoardError| {
-            skip(
-                conn,
-                (event.event_type, event.id),
-                event.change_id.as_ref(),
-                (SkipCode::EventFailed, &sanitize::chain(&error)),
-                now,
-            )
-            .map(Some)
+            let (what, reason) = ((event.event_type, event.id), sanitize::chain(&error));
+            let why = (SkipCode::EventFailed, reason.as_str());
+            skip(conn, what, event.change_id.as_ref(), why, now).map(Some)
         };
         taken.extend(apart(conn, || take_in_one(conn, event, now), skip_it)?);
     }
@@ -259,12 +254,7 @@ fn target(conn: &Connection, event: &Event) -> Result<Option<Change>> {
             | TargetType::Blackboard,
         ) => None,
     };
-    let Some(id) = id else { return Ok(None) };
-    match super::change(conn, &id) {
-        Ok(change) => Ok(Some(change)),
-        Err(BoardError::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    id.map_or(Ok(None), |id| super::still_there(conn, &id))
 }
 
 fn pending_after(conn: &Connection, id: &ChangeId, event_id: i64) -> Result<Vec<String>> {
@@ -456,13 +446,8 @@ pub(super) fn reopen_for_rejection(
     now: Time,
 ) -> Result<Change> {
     if matches!(change.state, State::ReadyForHumanReview | State::Approved) {
-        return changes::advance(
-            conn,
-            &change.change_id,
-            Trigger::NewRejection,
-            "remand",
-            now,
-        );
+        let id = &change.change_id;
+        return changes::advance(conn, id, Trigger::NewRejection, "remand", now);
     }
     Ok(change.clone())
 }

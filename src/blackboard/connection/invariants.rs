@@ -156,6 +156,10 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
 /// I7: every recorded transition is in the table, and replaying them gives the stored state.
 fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
     let mut at: BTreeMap<String, (State, Option<State>)> = BTreeMap::new();
+    let mut broken = |what| {
+        let invariant = "I7";
+        found.push(Violation { invariant, what });
+    };
     let moves = conn.list(
         "SELECT * FROM events WHERE event_type = 'state_changed' ORDER BY id",
         &[],
@@ -168,47 +172,29 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
             .body::<body::StateChanged>()
             .and_then(|moved| moved.to)
         else {
-            found.push(Violation {
-                invariant: "I7",
-                what: format!("event {} has no target state", event.id),
-            });
+            broken(format!("event {} has no target state", event.id));
             continue;
         };
         if let Some((was, escalated_from)) = at.get(&id).copied()
             && !allowed(&event, was, escalated_from, to)
         {
-            let what = format!(
+            broken(format!(
                 "event {}: invalid transition of {id} from {was} to {to}",
                 event.id
-            );
-            found.push(Violation {
-                invariant: "I7",
-                what,
-            });
+            ));
         }
-        let from = at.get(&id).map(|(state, _)| *state);
-        at.insert(
-            id,
-            (
-                to,
-                (to == State::Escalated)
-                    .then(|| from.map(state::resting))
-                    .flatten(),
-            ),
-        );
+        let from = at.get(&id).filter(|_| to == State::Escalated);
+        let escalated_from = from.map(|(state, _)| state::resting(*state));
+        at.insert(id, (to, escalated_from));
     }
     for change in conn.list("SELECT * FROM changes", &[])? {
         let replayed = at.get(change.change_id.as_str()).map(|(state, _)| *state);
         if replayed != Some(change.state) {
             let replayed_name = replayed.map_or("nothing", State::as_str);
-            let what = format!(
+            broken(format!(
                 "{} is {}, but its events lead to {replayed_name}",
                 change.change_id, change.state
-            );
-            found.push(Violation {
-                invariant: "I7",
-                what,
-            });
+            ));
         }
     }
     Ok(())

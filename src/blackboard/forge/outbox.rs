@@ -174,16 +174,11 @@ pub(crate) fn post_done(
     posted: &PostDone,
     now: Time,
 ) -> Result<()> {
-    if !end_intent(
-        conn,
-        &intent.key,
-        posted.result,
-        posted.forge_id.as_deref(),
-        now,
-    )? {
+    let forge_id = posted.forge_id.as_deref();
+    if !end_intent(conn, &intent.key, posted.result, forge_id, now)? {
         return Ok(());
     }
-    if let Some(forge_id) = &posted.forge_id {
+    if let Some(forge_id) = forge_id {
         // It may have been read back before this was written.
         conn.execute(
             "UPDATE feedback SET trust = 'ours', judged_at = coalesce(judged_at, :now), outcome = 'ours'

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{feedback, pull_request_text, reopen};
-use crate::blackboard::sql::{Connection, Json, columns, impl_from_row, params};
+use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
 use crate::blackboard::work::hold::{Hold, hold_change};
 use crate::blackboard::{BoardError, Result};
 use crate::change::{ChangeId, HoldKind, ProjectId};
@@ -308,21 +308,19 @@ pub(crate) struct Discovery {
 }
 
 pub(crate) fn discovery(conn: &Connection, project_id: &ProjectId) -> Result<Discovery> {
-    Ok(conn
-        .optional(
-            "SELECT * FROM discoveries WHERE project_id = :id",
-            params! { id: project_id },
-            |row| {
-                Ok(columns! { row => Discovery {
-                    read_at, next_read, failures, trouble, trouble_kind,
-                    marks: row
-                        .get::<Option<String>>("marks")?
-                        .and_then(|text| serde_json::from_str(&text).ok()),
-                } })
-            },
-        )?
-        .unwrap_or_default())
+    let found = conn.find(
+        "SELECT * FROM discoveries WHERE project_id = :id",
+        params! { id: project_id },
+    )?;
+    Ok(found.unwrap_or_default())
 }
+
+impl_from_row! { row => Discovery {
+    read_at, next_read, failures, trouble, trouble_kind,
+    marks: row
+        .get::<Option<String>>("marks")?
+        .and_then(|text| serde_json::from_str(&text).ok()),
+} }
 
 /// Result of one discovery.
 pub(crate) struct Looked<'a> {

@@ -10,6 +10,7 @@ use crate::blackboard::work::hold;
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::event::{NewEvent, TargetType, body};
+use crate::text::prefixed;
 
 /// Stop that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -189,9 +190,7 @@ fn instruction_event(
 ) -> NewEvent {
     let actor = order.by.clone();
     let what = project.map_or("everything".to_owned(), ToString::to_string);
-    let reason = reason
-        .map(|reason| format!(": {reason}"))
-        .unwrap_or_default();
+    let reason = prefixed(": ", reason);
     let event =
         NewEvent::new(order, format!("{actor} requested {how} of {what}{reason}")).by(actor);
     match project {

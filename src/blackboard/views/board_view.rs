@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::blackboard::Result;
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::sql::{self, Connection, Row, impl_from_row, params};
 use crate::change::{Change, State};
 use crate::clock::Time;
 use crate::work::{Item, ItemId, Run, Status};
@@ -59,13 +59,10 @@ pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
         "SELECT item_id FROM work_items WHERE change_id = :id AND source IN ('code_review', 'review_fix')
          ORDER BY length(item_id) DESC, item_id DESC LIMIT 1",
         params! { id })?;
-    let last_run = match &newest {
-        Some(newest) => {
-            let shown = open_item
-                .as_ref()
-                .map_or(newest, |item: &Item| &item.item_id);
-            crate::blackboard::last_run(conn, shown)?
-        }
+    let open: Option<&Item> = open_item.as_ref();
+    let shown = newest.map(|newest| open.map_or(newest, |item| item.item_id.clone()));
+    let last_run = match shown {
+        Some(shown) => crate::blackboard::last_run(conn, &shown)?,
         None => None,
     };
     let pending_rejections = conn.value(
@@ -134,7 +131,7 @@ pub(crate) struct EvaluatorRow {
 }
 
 pub(crate) fn evaluator_rows(conn: &Connection) -> Result<Vec<EvaluatorRow>> {
-    conn.all("SELECT * FROM evaluators ORDER BY name", &[], |row| {
-        Ok(columns! { row => EvaluatorRow { name, cursor, last_run, next_run } })
-    })
+    conn.list("SELECT * FROM evaluators ORDER BY name", &[])
 }
+
+impl_from_row! { row => EvaluatorRow { name, cursor, last_run, next_run } }
