@@ -64,7 +64,7 @@ impl Task {
             .await?;
         crash_point!("git.config_back.after");
         let mut over = self.over(run, &dir, &dropped).await?;
-        if self.fenced.is_cancelled() {
+        if self.signs.fenced.is_cancelled() {
             // Nobody waits for its work any more: it is kept aside like that of any other interrupted run.
             over.end = RunOutcome::Agent(End::Stopped);
         } else if over.end == RunOutcome::Agent(End::Stopped) && !self.is_told_to_end() {
@@ -96,7 +96,7 @@ impl Task {
     /// Without a worktree nothing can be kept or restored; the run has ended nevertheless.
     async fn without_worktree(&self, run: &Run, phase: Phase, dir: &Path) -> Result<()> {
         let mut over = self.over(run, dir, &[]).await?;
-        over.end = if self.fenced.is_cancelled() {
+        over.end = if self.signs.fenced.is_cancelled() {
             RunOutcome::Agent(End::Stopped)
         } else {
             RunOutcome::NoWorktree
@@ -188,7 +188,7 @@ impl Task {
         let discarded =
             end != RunOutcome::Agent(End::Good) || (escalate_checkout && phase == Phase::Fix);
         let max_lost = self.dispatch.settings.max_lost_runs;
-        let fenced = self.fenced.is_cancelled();
+        let fenced = self.signs.fenced.is_cancelled();
         let (claim, id, change_id, item_id) = (
             self.claim.clone(),
             run.run_id.clone(),

@@ -113,7 +113,7 @@ impl Task {
             )
         })
         .await?;
-        self.signs()
+        self.signs
             .wait(&mut running, self.dispatch.settings.stop_grace)
             .await?;
         crash_point!("exit.seen");

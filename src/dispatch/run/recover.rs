@@ -55,9 +55,7 @@ impl Dispatch {
         let dir = PathBuf::from(&run.dir);
         process::end_marked(git_mark(&change.worktree).as_ref()).await?;
         process::settle(&dir, SETTLE).await?;
-        let mut env = self.settings.env.clone();
-        env.insert(process::MARK.into(), git_mark(&change.worktree));
-        let git = Git::new(&env, self.settings.limits.git, &self.settings.sandbox);
+        let git = self.settings.git_in(&change.worktree);
         let (wip, summary) = match clean_up(&git, project, change, run).await {
             Ok(Cleaned::PutBack { wip: Some(wip), .. }) => {
                 let summary = format!(
