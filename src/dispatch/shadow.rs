@@ -147,6 +147,10 @@ impl Task {
             ..self.no_shadow_review(String::new())
         };
         tracing::debug!(item = %self.item.item_id, verdict = ?review.verdict, "reviewed in shadow mode");
+        self.record_shadow_review(review).await
+    }
+
+    pub(super) async fn record_shadow_review(&self, review: ShadowReview) -> Result<()> {
         self.record("shadow_review", move |conn, claim| {
             bb::end_shadow_review(conn, claim, &review, clock::now())
         })

@@ -2,9 +2,9 @@
 
 use crate::blackboard::{self as bb, NewIntent, Rest};
 use crate::dispatch::interrupt::Result;
-use crate::dispatch::prompts::prompt_parts::was_told;
+use crate::dispatch::prompts::prompt_parts::answered;
 use crate::dispatch::task::Task;
-use crate::intent::{Ask, Note, Payload, Reply, Stance};
+use crate::intent::{Ask, Note, Payload, Reply};
 use crate::work::Run;
 
 /// Reason why a comment on a file of the branch's agent configuration stays open.
@@ -50,24 +50,8 @@ impl Task {
         let mut logins: Vec<String> = Vec::new();
         let mut done: Vec<Reply> = Vec::new();
         for rejection in &rejections {
-            for (at, finding) in rejection.rejected.findings.iter().enumerate() {
-                let by_place = format!("{}.{}", rejection.rejection_id, at + 1);
-                if !was_told(&coverage, &by_place) {
-                    continue;
-                }
-                let answer = answers
-                    .iter()
-                    .find(|answer| finding.is_called(&answer.id, &by_place));
-                // Changes that the agent reports there are not in the pushed commit.
-                let is_undone = finding
-                    .path
-                    .as_ref()
-                    .is_some_and(|path| undone.contains(path));
-                let (answer, reason) = match answer {
-                    _ if is_undone => (Some(Stance::CannotFix), Some(NOT_TAKEN.to_owned())),
-                    Some(answer) => (Some(answer.answer), Some(answer.reason.clone())),
-                    None => (None, None),
-                };
+            for (finding, answer) in answered(rejection, &coverage, &answers, &undone) {
+                let (answer, reason) = answer.unzip();
                 let reply = Reply {
                     comment: finding.inline_comment(),
                     answer,
