@@ -69,16 +69,12 @@ impl Task {
     /// Returns the feedback that a run was given, in the order in which it was given.
     async fn fix_notes(&self, run: &Run) -> Result<Vec<FixNote>> {
         let (item, run_id) = (self.item.item_id.clone(), run.run_id.clone());
-        let (rejections, coverage, undone) = self
-            .read(move |conn| {
-                let rejections = bb::rejections_in(conn, &item)?;
-                Ok((
-                    rejections,
-                    bb::coverage_of_run(conn, &run_id)?,
-                    bb::undone_paths(conn, &item)?,
-                ))
-            })
-            .await?;
+        let read = self.read(move |conn| {
+            let coverage = bb::coverage_of_run(conn, &run_id)?;
+            let undone = bb::undone_paths(conn, &item)?;
+            Ok((bb::rejections_in(conn, &item)?, coverage, undone))
+        });
+        let (rejections, coverage, undone) = read.await?;
         let answers = self.answers(run);
         let mut notes = Vec::new();
         for rejection in &rejections {

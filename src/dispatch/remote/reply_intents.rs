@@ -28,24 +28,20 @@ impl Task {
             .map(|rest| rest.left_out.as_slice())
             .unwrap_or_default();
         let item = self.item.item_id.clone();
-        let (rejections, undone) = self
-            .read(move |conn| {
-                Ok((
-                    bb::rejections_in(conn, &item)?,
-                    bb::undone_paths(conn, &item)?,
-                ))
-            })
-            .await?;
+        let read = self.read(move |conn| {
+            let undone = bb::undone_paths(conn, &item)?;
+            Ok((bb::rejections_in(conn, &item)?, undone))
+        });
+        let (rejections, undone) = read.await?;
         let new = |key: String, payload: Payload| NewIntent {
             key,
             change_id: self.change.change_id.clone(),
             payload,
             epoch: self.claim.epoch,
         };
-        let author = self
-            .read_of(&self.change.change_id, bb::pull_of_change)
-            .await?
-            .and_then(|pull| pull.author);
+        let id = &self.change.change_id;
+        let pull = self.read_of(id, bb::pull_of_change).await?;
+        let author = pull.and_then(|pull| pull.author);
         let mut posts = Vec::new();
         let mut logins: Vec<String> = Vec::new();
         let mut done: Vec<Reply> = Vec::new();
