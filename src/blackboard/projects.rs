@@ -83,11 +83,10 @@ pub(crate) fn removed_at(conn: &Connection, id: &ProjectId) -> Result<Option<Tim
 
 /// Returns the changes of a project that are not merged or closed, oldest first.
 pub(crate) fn live_changes_of(conn: &Connection, id: &ProjectId) -> Result<Vec<Change>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM changes WHERE project_id = :id AND state NOT IN ('merged', 'closed')
          ORDER BY length(change_id), change_id",
         params! { id },
-        super::from_row::change,
     )
 }
 

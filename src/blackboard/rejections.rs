@@ -54,7 +54,7 @@ pub(crate) fn take_in(
 ) -> Result<(i64, Vec<TakenIn>)> {
     let mut events: Vec<Event> = Vec::new();
     for event_type in types {
-        events.extend(conn.list(
+        events.extend(conn.list::<Event>(
             "SELECT * FROM events WHERE event_type = :event_type AND id > :cursor ORDER BY id",
             params! { event_type, cursor },
         )?);

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::migrate;
 use crate::blackboard::Result;
 use crate::blackboard::sql::Connection;
-use crate::change::{OnMaxCycles, State};
+use crate::change::{Change, OnMaxCycles, State};
 use crate::event::{Event, body};
 use crate::state::{self, Facts, Move};
 
@@ -160,7 +160,7 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
         let invariant = "I7";
         found.push(Violation { invariant, what });
     };
-    let moves = conn.list(
+    let moves: Vec<Event> = conn.list(
         "SELECT * FROM events WHERE event_type = 'state_changed' ORDER BY id",
         &[],
     )?;
@@ -187,7 +187,7 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
         let escalated_from = from.map(|(state, _)| state::resting(*state));
         at.insert(id, (to, escalated_from));
     }
-    for change in conn.list("SELECT * FROM changes", &[])? {
+    for change in conn.list::<Change>("SELECT * FROM changes", &[])? {
         let replayed = at.get(change.change_id.as_str()).map(|(state, _)| *state);
         if replayed != Some(change.state) {
             let replayed_name = replayed.map_or("nothing", State::as_str);

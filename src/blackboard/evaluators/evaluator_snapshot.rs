@@ -1,7 +1,6 @@
 //! Input of command evaluators: each list has a limit, and long rows are cut to fit.
 
 use crate::blackboard::Result;
-use crate::blackboard::forge::pulls;
 use crate::blackboard::sql::{Connection, Json, params};
 use crate::change::Change;
 use crate::clock::Time;
