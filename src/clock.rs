@@ -69,6 +69,13 @@ pub(crate) fn is_due(stored: Time, now: Time, longest: Duration) -> bool {
     stored <= now || stored > now.plus(longest)
 }
 
+/// Returns the pause after several failures in a row: the first one, doubled with each further failure, up to the
+/// longest.
+pub(crate) fn backoff(failures: i64, (first, longest): (Duration, Duration)) -> Duration {
+    let doublings = u32::try_from(failures.clamp(0, 20)).unwrap_or(20);
+    first.saturating_mul(1 << doublings).min(longest)
+}
+
 /// Returns the day that contains a point in time.
 pub(crate) fn day(moment: Time, zone: Zone) -> Day {
     match zone {
@@ -158,17 +165,11 @@ impl Time {
     }
 
     pub(crate) fn plus(self, duration: Duration) -> Self {
-        Self::from_millis(
-            self.millis()
-                .saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)),
-        )
+        Self::from_millis(self.millis().saturating_add(millis(duration)))
     }
 
     pub(crate) fn minus(self, duration: Duration) -> Self {
-        Self::from_millis(
-            self.millis()
-                .saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)),
-        )
+        Self::from_millis(self.millis().saturating_sub(millis(duration)))
     }
 
     /// Returns the time elapsed since `earlier`; zero if the clock was set back in between.
@@ -190,6 +191,10 @@ impl Time {
     pub(crate) fn local_time(self) -> String {
         self.0.with_timezone(&Local).format("%H:%M:%S").to_string()
     }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl fmt::Display for Time {

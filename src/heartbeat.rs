@@ -39,10 +39,7 @@ pub(crate) fn is_quiet(
     left: &LeftUnjudged,
     now: Time,
 ) -> Result<bool> {
-    for definition in definitions
-        .iter()
-        .filter(|definition| !is_command(definition))
-    {
+    for definition in definitions.iter().filter(|one| !is_command(one)) {
         let cursor = bb::cursor(conn, &definition.name)?;
         for event_type in &definition.on {
             if bb::any_since(conn, *event_type, cursor)? {
@@ -116,10 +113,7 @@ fn review_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Resu
     }
     let due = is_due(conn, definition, now)?;
     if newest > cursor || applied > 0 || due {
-        let next_run = definition
-            .schedule
-            .as_ref()
-            .and_then(|schedule| schedule.next_after(now));
+        let next_run = next_run(definition, now);
         bb::set_cursor(conn, &definition.name, newest, next_run, now)?;
     }
     Ok(Beat {
@@ -168,10 +162,10 @@ fn pr_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<B
 }
 
 fn unjudged(conn: &Conn, definitions: &[Definition]) -> Result<LeftUnjudged> {
-    let is_judged = definitions
+    if definitions
         .iter()
-        .any(|definition| definition.config == Config::PrFeedback);
-    if is_judged {
+        .any(|one| one.config == Config::PrFeedback)
+    {
         bb::unjudged_as_seen(conn)
     } else {
         Ok(Vec::new())
@@ -197,10 +191,7 @@ fn pull_case(conn: &Conn, id: &ChangeId) -> Result<Option<PullCase>> {
         .filter(|rejection| rejection.by_person)
         .map(|rejection| rejection.login().unwrap_or(&rejection.by).to_owned())
         .collect();
-    let pushes = bb::intents_of(conn, id, bb::IntentKind::Push)?
-        .iter()
-        .map(our_push)
-        .collect();
+    let pushes = bb::intents_of(conn, id, bb::IntentKind::Push)?;
     let (unjudged, alone) = (bb::unjudged_said(conn, id)?, bb::judged_alone(conn, id)?);
     let taken_by = if change.state.is_over() {
         taken_by(conn, &change)?
@@ -212,7 +203,7 @@ fn pull_case(conn: &Conn, id: &ChangeId) -> Result<Option<PullCase>> {
         pull,
         unjudged,
         alone,
-        pushes,
+        pushes: pushes.iter().map(our_push).collect(),
         is_busy,
         taken_by,
         standing,
@@ -274,11 +265,14 @@ fn waits_for_read(
         return Ok(false);
     }
     let pull = bb::pull_of_change(conn, &change.change_id)?;
-    Ok(
-        pull.is_some_and(|pull| {
-            pull.failures > 0 || pull.next_read.is_some_and(|next| next <= now)
-        }),
-    )
+    let waits = |next: Time| next <= now;
+    Ok(pull.is_some_and(|pull| pull.failures > 0 || pull.next_read.is_some_and(waits)))
+}
+
+/// The next firing of the schedule of an evaluator.
+fn next_run(definition: &Definition, now: Time) -> Option<Time> {
+    let schedule = definition.schedule.as_ref()?;
+    schedule.next_after(now)
 }
 
 fn is_command(definition: &Definition) -> bool {
@@ -287,23 +281,17 @@ fn is_command(definition: &Definition) -> bool {
 
 /// True if the time of a schedule has come or was never set. The schedule of pull requests belongs to intake.
 fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
-    let Some(schedule) = definition
-        .schedule
-        .as_ref()
-        .filter(|_| definition.config != Config::PrFeedback)
-    else {
+    let schedule = definition.schedule.as_ref();
+    let Some(schedule) = schedule.filter(|_| definition.config != Config::PrFeedback) else {
         return Ok(false);
     };
-    let row = bb::evaluator_rows(conn)?
-        .into_iter()
-        .find(|row| row.name == definition.name);
+    let mut rows = bb::evaluator_rows(conn)?.into_iter();
+    let row = rows.find(|row| row.name == definition.name);
     // A time after the next firing was stored by a clock that was ahead.
-    let longest = schedule
-        .next_after(now)
-        .map_or(Duration::MAX, |next| next.since(now));
-    Ok(row
-        .and_then(|row| row.next_run)
-        .is_none_or(|next| clock::is_due(next, now, longest)))
+    let firing = schedule.next_after(now);
+    let longest = firing.map_or(Duration::MAX, |next| next.since(now));
+    let next_run = row.and_then(|row| row.next_run);
+    Ok(next_run.is_none_or(|next| clock::is_due(next, now, longest)))
 }
 
 /// The loop before it is started.
@@ -320,7 +308,7 @@ pub(crate) struct Heartbeat {
 impl Heartbeat {
     /// Waits for a wake-up, checks, and acts only if there is something to do.
     pub(crate) async fn run(self, stop: CancellationToken) {
-        let mut again = None;
+        let mut again: Option<Duration> = None;
         let mut left = LeftUnjudged::new();
         loop {
             match pass(&self.db, &self.definitions, &mut left).await {
@@ -339,9 +327,7 @@ impl Heartbeat {
                 // Pending rejections stay pending, and the retry needs no further commit.
                 Err(error) => {
                     tracing::error!(error = ?error, "heartbeat failed");
-                    again = Some(
-                        again.map_or(TRY_AGAIN, |pause: Duration| (pause * 2).min(LOOK_AGAIN)),
-                    );
+                    again = Some(again.map_or(TRY_AGAIN, |pause| LOOK_AGAIN.min(pause * 2)));
                 }
             }
             // A failed pass would fail again immediately, so commits and schedules do not shorten the pause.
@@ -365,21 +351,12 @@ async fn sleep(pause: Option<Duration>) {
 /// Waits for the next firing of a schedule, at most for the time by which a clock may be off; forever without a
 /// schedule.
 async fn schedule(db: &Db, definitions: &Arc<[Definition]>) {
-    if definitions
-        .iter()
-        .all(|definition| definition.schedule.is_none() || is_command(definition))
-    {
+    let ours = definitions.iter().filter(|one| !is_command(one)).cloned();
+    let ours: Vec<Definition> = ours.collect();
+    if ours.iter().all(|definition| definition.schedule.is_none()) {
         return std::future::pending().await;
     }
-    let looked = Arc::clone(definitions);
-    let next = db.read(move |conn| {
-        let ours: Vec<Definition> = looked
-            .iter()
-            .filter(|definition| !is_command(definition))
-            .cloned()
-            .collect();
-        next_firing(conn, &ours)
-    });
+    let next = db.read(move |conn| next_firing(conn, &ours));
     let next = next.await.unwrap_or_else(|error| {
         tracing::warn!(error = ?error, "cannot read the schedules");
         None
@@ -397,16 +374,11 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 fn next_firing(conn: &Conn, definitions: &[Definition]) -> Result<Option<Time>> {
     let rows = bb::evaluator_rows(conn)?;
-    let scheduled = definitions.iter().filter(|definition| {
-        definition.schedule.is_some() && definition.config != Config::PrFeedback
-    });
-    Ok(scheduled
-        .filter_map(|definition| {
-            rows.iter()
-                .find(|row| row.name == definition.name)?
-                .next_run
-        })
-        .min())
+    let scheduled = definitions
+        .iter()
+        .filter(|one| one.schedule.is_some() && one.config != Config::PrFeedback);
+    let next = |one: &Definition| rows.iter().find(|row| row.name == one.name)?.next_run;
+    Ok(scheduled.filter_map(next).min())
 }
 
 /// One check and, if there is something to do, one pass.
@@ -416,10 +388,8 @@ pub(crate) async fn pass(
     left: &mut LeftUnjudged,
 ) -> Result<Beat> {
     let (looked, known) = (Arc::clone(definitions), left.clone());
-    match db
-        .read(move |conn| is_quiet(conn, &looked, &known, clock::now()))
-        .await
-    {
+    let look = db.read(move |conn| is_quiet(conn, &looked, &known, clock::now()));
+    match look.await {
         Ok(true) => return Ok(Beat::default()),
         Ok(false) => {}
         // A change that cannot be read is set aside by the pass.

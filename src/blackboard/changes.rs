@@ -92,10 +92,9 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
 }
 
 pub(crate) fn change(conn: &Connection, id: &ChangeId) -> Result<Change> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM changes WHERE change_id = :id",
         params! { id },
-        from_row::change,
     )?
     .ok_or_else(|| BoardError::not_found("change", id))
 }
@@ -112,7 +111,7 @@ pub(super) fn refuse_if_over(change: &Change, why: &str) -> Result<()> {
 /// Finds a change by what a person typed: an id, a branch, the path of a worktree, or a pull
 /// request (`owner/repo#42`). If several match, the newest is returned.
 pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
-    let live: Vec<String> = conn.values(
+    let live: Vec<String> = conn.list(
         "SELECT change_id FROM changes INDEXED BY changes_live
          WHERE state NOT IN ('merged', 'closed') AND branch = :text AND change_id <> :text",
         params! { text },
@@ -124,12 +123,10 @@ pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
             "use the id of one of them instead",
         ));
     }
-    conn.optional(
+    conn.find(
         "SELECT * FROM changes WHERE change_id = :text OR branch = :text OR worktree = :text
          ORDER BY change_id = :text DESC, state NOT IN ('merged', 'closed') DESC, created_at DESC LIMIT 1",
-        params! { text },
-        from_row::change,
-    )?
+        params! { text })?
     .map_or_else(|| change_of_pull(conn, text), |found| Ok(Some(found)))?
     .ok_or_else(|| BoardError::not_found("change", text))
 }
@@ -142,21 +139,18 @@ fn change_of_pull(conn: &Connection, text: &str) -> Result<Option<Change>> {
     else {
         return Ok(None);
     };
-    conn.optional(
+    conn.find(
         "SELECT changes.* FROM projects CROSS JOIN pulls ON pulls.project_id = projects.project_id AND pulls.number = :number
              CROSS JOIN changes ON changes.change_id = pulls.change_id
          WHERE projects.repo = :repo COLLATE NOCASE
          ORDER BY changes.state NOT IN ('merged', 'closed') DESC LIMIT 1",
-        params! { repo, number },
-        from_row::change,
-    )
+        params! { repo, number })
 }
 
 pub(crate) fn live_change_at(conn: &Connection, worktree: &str) -> Result<Option<Change>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM changes WHERE worktree = :worktree AND state NOT IN ('merged', 'closed')",
         params! { worktree },
-        from_row::change,
     )
 }
 
@@ -165,11 +159,9 @@ pub(crate) fn live_change_on(
     project_id: &ProjectId,
     branch: &str,
 ) -> Result<Option<Change>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM changes WHERE project_id = :project_id AND branch = :branch AND state NOT IN ('merged', 'closed')",
-        params! { project_id, branch },
-        from_row::change,
-    )
+        params! { project_id, branch })
 }
 
 /// Moves a change according to the table and appends the event. Claiming again is not a transition
@@ -249,10 +241,9 @@ pub(super) fn set_head(conn: &Connection, id: &ChangeId, head: &str, now: Time) 
 
 /// Returns the changes whose worktree remand created on a branch.
 pub(crate) fn attached_changes(conn: &Connection) -> Result<Vec<Change>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM changes INDEXED BY changes_attached WHERE own_worktree = 1 AND detached = 0",
         &[],
-        from_row::change,
     )
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Result;
-use crate::blackboard::sql::{self, Connection, Row, params};
+use crate::blackboard::sql::{Connection, impl_from_row, params};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
 use crate::event::{EventType, NewEvent, TargetType, body};
@@ -55,7 +55,7 @@ pub(crate) struct InForce {
 }
 
 pub(crate) fn configuration(conn: &Connection) -> Result<Option<Configuration>> {
-    conn.optional("SELECT * FROM configuration WHERE id = 1", &[], from_row)
+    conn.find("SELECT * FROM configuration WHERE id = 1", &[])
 }
 
 /// Replaces everything from an earlier daemon except its open requests, which are answered with
@@ -108,7 +108,7 @@ pub(crate) fn request_reload(conn: &Connection, actor: &str, now: Time) -> Resul
 
 /// Returns the newest unanswered request.
 pub(crate) fn open_request(conn: &Connection) -> Result<Option<i64>> {
-    conn.optional_value(
+    conn.find(
         "SELECT requested FROM configuration WHERE id = 1 AND requested > answered",
         &[],
     )
@@ -128,7 +128,7 @@ pub(crate) fn reload_answer(
     request: i64,
 ) -> Result<Option<crate::event::Event>> {
     let event: Option<i64> = conn
-        .optional_value(
+        .find(
             "SELECT answer_event FROM configuration WHERE id = 1 AND answered >= :request",
             params! { request },
         )?
@@ -136,8 +136,11 @@ pub(crate) fn reload_answer(
     event.map(|id| super::event(conn, id)).transpose()
 }
 
-fn from_row(row: &Row<'_>) -> sql::Result<Configuration> {
-    let changed = match row.get::<Option<String>>("changed_hash")? {
+impl_from_row! { row => Configuration {
+    holder, file, hash, in_force_since,
+    // Only displayed, so anything other than an object of strings is treated as empty.
+    settings: serde_json::from_str(&row.get::<String>("settings")?).unwrap_or_default(),
+    changed: match row.get("changed_hash")? {
         None => None,
         Some(hash) => Some(Changed {
             hash,
@@ -145,14 +148,5 @@ fn from_row(row: &Row<'_>) -> sql::Result<Configuration> {
             reason: row.get("changed_reason")?,
             since: row.get("changed_since")?,
         }),
-    };
-    Ok(Configuration {
-        holder: row.get("holder")?,
-        file: row.get("file")?,
-        hash: row.get("hash")?,
-        // Only displayed, so anything other than an object of strings is treated as empty.
-        settings: serde_json::from_str(&row.get::<String>("settings")?).unwrap_or_default(),
-        in_force_since: row.get("in_force_since")?,
-        changed,
-    })
-}
+    },
+} }

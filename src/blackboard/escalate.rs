@@ -1,8 +1,8 @@
 //! Hands a change to a person: the reason, the one thing to decide, and nothing left running.
 
-use super::{Result, changes, from_row, rejections};
+use super::{Result, changes, rejections};
 use crate::blackboard::forge::outbox::{self, NewIntent};
-use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::sql::{Connection, impl_from_row, params};
 use crate::blackboard::work::items;
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, State};
 use crate::clock::Time;
@@ -41,15 +41,12 @@ pub(super) fn bound_reached(
     let ended = (RejectionEnd::BoundPassed, escalation.reason.as_str());
     rejections::settle_open(conn, id, RejectionState::Skipped, ended)?;
     set_final(conn, id, escalation.final_verdict)?;
-    let event = NewEvent::about(
-        id,
-        body::Skipped {
-            bound: escalation.bound,
-            ..body::Skipped::because(body::SkipCode::BoundPassed, &escalation.reason)
-        },
-        format!("{}; continuing, as set by on_max_cycles", escalation.reason),
-    );
-    super::append(conn, &event, now)?;
+    let skipped = body::Skipped {
+        bound: escalation.bound,
+        ..body::Skipped::because(body::SkipCode::BoundPassed, &escalation.reason)
+    };
+    let summary = format!("{}; continuing, as set by on_max_cycles", escalation.reason);
+    super::append(conn, &NewEvent::about(id, skipped, summary), now)?;
     changes::advance(conn, id, Trigger::LocalOnly, "remand", now)
 }
 
@@ -60,13 +57,8 @@ fn hand_over(
     escalation: &Escalation,
     now: Time,
 ) -> Result<Change> {
-    items::cancel_open(
-        conn,
-        id,
-        escalation.failed_item.as_ref(),
-        "the change needs a person",
-        now,
-    )?;
+    let failed = escalation.failed_item.as_ref();
+    items::cancel_open(conn, id, failed, "the change needs a person", now)?;
     let ended = (RejectionEnd::NeedsPerson, escalation.reason.as_str());
     rejections::settle_open(conn, id, RejectionState::Escalated, ended)?;
     set_final(conn, id, escalation.final_verdict)?;
@@ -119,19 +111,18 @@ pub(super) struct Handed {
 
 /// Returns the changes that were handed to a person by events after this one.
 pub(super) fn handed_over_since(conn: &Connection, event_id: i64) -> Result<Vec<Handed>> {
-    conn.all(
+    conn.list(
         "SELECT coalesce(change_id, target_id) AS change_id, summary, coalesce(metadata ->> '$.decide', '') AS decide FROM events
          WHERE id > :id AND event_type = 'escalated' ORDER BY id",
         params! { id: event_id },
-        |row| {
-            Ok(Handed {
-                change: row.get("change_id")?,
-                reason: row.get("summary")?,
-                decide: row.get("decide")?,
-            })
-        },
     )
 }
+
+impl_from_row! { row => Handed {
+    decide,
+    change: row.get("change_id")?,
+    reason: row.get("summary")?,
+} }
 
 /// Returns the key of the note about an escalation on the pull request.
 pub(super) fn note_key(event_id: i64) -> String {
@@ -140,11 +131,9 @@ pub(super) fn note_key(event_id: i64) -> String {
 
 /// Returns the last escalation of a change.
 pub(super) fn last(conn: &Connection, id: &ChangeId) -> Result<Option<Event>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM events WHERE change_id = :id AND event_type = 'escalated' ORDER BY id DESC LIMIT 1",
-        params! { id },
-        from_row::event,
-    )
+        params! { id })
 }
 
 /// True if the change is waiting for a person because its pull request cannot be read.

@@ -1,6 +1,6 @@
 //! Appends events, and reads them by id, by change and by target.
 
-use super::{BoardError, Result, from_row};
+use super::{BoardError, Result};
 use crate::blackboard::sql::{Connection, Params, params};
 use crate::change::ChangeId;
 use crate::clock::Time;
@@ -21,12 +21,8 @@ pub(crate) fn append(conn: &Connection, event: &NewEvent, now: Time) -> Result<i
 }
 
 pub(crate) fn event(conn: &Connection, id: i64) -> Result<Event> {
-    conn.optional(
-        "SELECT * FROM events WHERE id = :id",
-        params! { id },
-        from_row::event,
-    )?
-    .ok_or_else(|| BoardError::not_found("event", &id))
+    conn.find("SELECT * FROM events WHERE id = :id", params! { id })?
+        .ok_or_else(|| BoardError::not_found("event", &id))
 }
 
 /// True if a change has an event of this type.
@@ -56,10 +52,9 @@ pub(crate) fn event_before(conn: &Connection, moment: Time) -> Result<i64> {
 
 /// Returns the events after `id`, oldest first.
 pub(crate) fn events_since(conn: &Connection, id: i64, limit: i64) -> Result<Vec<Event>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM events WHERE id > :id ORDER BY id LIMIT :limit",
         params! { id, limit },
-        from_row::event,
     )
 }
 
@@ -69,7 +64,7 @@ pub(super) fn newest(
     sql: &'static str,
     params: Params<'_>,
 ) -> Result<Vec<Event>> {
-    let mut events = conn.all(sql, params, from_row::event)?;
+    let mut events = conn.list(sql, params)?;
     events.reverse();
     Ok(events)
 }
@@ -97,11 +92,10 @@ pub(crate) fn events_of_type(
     event_type: EventType,
     limit: i64,
 ) -> Result<Vec<Event>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM events INDEXED BY events_by_change
          WHERE change_id = :change_id AND event_type = :event_type ORDER BY id DESC LIMIT :limit",
         params! { change_id, event_type, limit },
-        from_row::event,
     )
 }
 

@@ -4,11 +4,10 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::Result;
-use super::sql::{self, Connection, Json, Lossy, Row, columns, params};
+use super::sql::{self, Connection, FromRow, Json, Lossy, Row, columns, impl_from_row, params};
 use crate::change::{Budget, Change, ChangeId};
 use crate::event::Event;
 use crate::event::body::WorkRejected;
-use crate::intent::Payload;
 use crate::work::{Item, Rejection, Run};
 
 /// Returns the next id of a kind: `c1`, `w1`, … It is allocated inside the transaction that uses
@@ -23,57 +22,47 @@ pub(super) fn next_id(conn: &Connection, letter: &str) -> Result<String> {
     Ok(format!("{letter}{value}"))
 }
 
-/// Reads an event.
-///
-/// Other programs append events too, and events cannot be withdrawn: anything that the schema let
-/// through is never an error here, or one malformed event would block all later ones.
-pub(super) fn event(row: &Row<'_>) -> sql::Result<Event> {
-    Ok(columns! { row => Event {
-        id, timestamp, event_type, target_type,
-        actor_id: row.get::<Lossy>("actor_id")?.0,
-        target_id: row.get::<Lossy>("target_id")?.0,
-        change_id: row
-            .get::<Option<Lossy>>("change_id")?
-            .map(|id| ChangeId::new(id.0)),
-        summary: row.get::<Lossy>("summary")?.0,
-        metadata: foreign_json(row, "metadata")?,
-    } })
-}
+// Other programs append events too, and events cannot be withdrawn: anything that the schema let
+// through is never an error here, or one malformed event would block all later ones.
+impl_from_row! { row => Event {
+    id, timestamp, event_type, target_type,
+    actor_id: row.get::<Lossy>("actor_id")?.0,
+    target_id: row.get::<Lossy>("target_id")?.0,
+    change_id: row
+        .get::<Option<Lossy>>("change_id")?
+        .map(|id| ChangeId::new(id.0)),
+    summary: row.get::<Lossy>("summary")?.0,
+    metadata: foreign_json(row, "metadata")?,
+} }
 
-pub(super) fn change(row: &Row<'_>) -> sql::Result<Change> {
-    Ok(columns! { row => Change {
-        change_id, project_id, title, branch, base, head, worktree, host, pr_number, state,
-        escalated_from, on_max_cycles, paused, paused_by_person, paused_by_rules, stopped, shadow,
-        shadow_word, shadow_mode, held_until, hold_reason, hold_kind, last_hold, hold_repeats,
-        first_hold_at, holds, final_verdict, human_review_required, decision,
-        implementation_item_id, adopted_by, own_worktree, detached, setup_done, auto_fix,
-        created_at, updated_at,
-        budget: columns! { row => Budget {
-            fix_cycle, max_fix_cycles, own_max_fix_cycles, added_fix_cycles, total_fixes,
-            max_total_fixes, run_ms, max_run_ms, tokens, max_tokens, cost_micros, max_cost_micros,
-        } },
-        // A list that somebody changed by hand must not hide the board.
-        decision_commands: serde_json::from_value(row.get::<Json<_>>("decision_commands")?.0).unwrap_or_default(),
-    } })
-}
+impl_from_row! { row => Change {
+    change_id, project_id, title, branch, base, head, worktree, host, pr_number, state,
+    escalated_from, on_max_cycles, paused, paused_by_person, paused_by_rules, stopped, shadow,
+    shadow_word, shadow_mode, held_until, hold_reason, hold_kind, last_hold, hold_repeats,
+    first_hold_at, holds, final_verdict, human_review_required, decision,
+    implementation_item_id, adopted_by, own_worktree, detached, setup_done, auto_fix,
+    created_at, updated_at,
+    budget: columns! { row => Budget {
+        fix_cycle, max_fix_cycles, own_max_fix_cycles, added_fix_cycles, total_fixes,
+        max_total_fixes, run_ms, max_run_ms, tokens, max_tokens, cost_micros, max_cost_micros,
+    } },
+    // A list that somebody changed by hand must not hide the board.
+    decision_commands: serde_json::from_value(row.get::<Json<_>>("decision_commands")?.0).unwrap_or_default(),
+} }
 
-pub(super) fn item(row: &Row<'_>) -> sql::Result<Item> {
-    Ok(columns! { row => Item {
-        item_id, project_id, change_id, rejection_id, title, source, status, priority, fix_cycle,
-        worktree, claimed_by, epoch, attempt, lease_expires_at, not_before, created_at,
-        completed_at, failure_reason, gate_rounds, lost_runs, asked_again, metadata,
-    } })
-}
+impl_from_row! { row => Item {
+    item_id, project_id, change_id, rejection_id, title, source, status, priority, fix_cycle,
+    worktree, claimed_by, epoch, attempt, lease_expires_at, not_before, created_at,
+    completed_at, failure_reason, gate_rounds, lost_runs, asked_again, metadata,
+} }
 
-pub(super) fn run(row: &Row<'_>) -> sql::Result<Run> {
-    Ok(columns! { row => Run {
-        run_id, item_id, change_id, epoch, agent, model, session, dir, head_before, head_after,
-        started_at, ended_at, ended, exit_status, gates, gate_output, gate_rules, rebased_onto,
-        refused, discarded, tokens, cost_micros,
-    } })
-}
+impl_from_row! { row => Run {
+    run_id, item_id, change_id, epoch, agent, model, session, dir, head_before, head_after,
+    started_at, ended_at, ended, exit_status, gates, gate_output, gate_rules, rebased_onto,
+    refused, discarded, tokens, cost_micros,
+} }
 
-/// Query for rejections joined with their events, as `rejection` reads them; the condition follows.
+/// Query for rejections joined with their events, as [`Rejection`] is read; the condition follows.
 macro_rules! select_rejections {
     ($which:literal) => {
         concat!(
@@ -84,23 +73,17 @@ macro_rules! select_rejections {
 }
 pub(super) use select_rejections;
 
-pub(super) fn rejection(row: &Row<'_>) -> sql::Result<Rejection> {
-    let stored = foreign_json(row, "metadata")?;
-    Ok(columns! { row => Rejection {
-        rejection_id, event_id, change_id, state, item_id, reason, ended_by, by_person,
-        by: row.get::<Lossy>("actor_id")?.0,
-        summary: row.get::<Lossy>("summary")?.0,
-        rejected: WorkRejected::deserialize(&stored).unwrap_or_default(),
-        metadata: stored,
-    } })
-}
-
-/// Reads the payload of an intent, by its kind.
-pub(super) fn payload(row: &Row<'_>) -> sql::Result<Payload> {
-    Ok(Payload::read(
-        row.get("kind")?,
-        &row.get::<String>("payload")?,
-    ))
+impl FromRow for Rejection {
+    fn from_row(row: &Row<'_>) -> sql::Result<Self> {
+        let stored = foreign_json(row, "metadata")?;
+        Ok(columns! { row => Self {
+            rejection_id, event_id, change_id, state, item_id, reason, ended_by, by_person,
+            by: row.get::<Lossy>("actor_id")?.0,
+            summary: row.get::<Lossy>("summary")?.0,
+            rejected: WorkRejected::deserialize(&stored).unwrap_or_default(),
+            metadata: stored,
+        } })
+    }
 }
 
 /// Reads metadata from another program.

@@ -128,7 +128,7 @@ fn could_be_an_agents(conn: &Connection) -> Result<bool> {
 
 /// Returns the number of the newest run.
 fn last_run(conn: &Connection) -> Result<i64> {
-    let last = conn.optional_value("SELECT value FROM counters WHERE name = 'r'", &[])?;
+    let last = conn.find("SELECT value FROM counters WHERE name = 'r'", &[])?;
     Ok(last.unwrap_or(0))
 }
 
@@ -178,7 +178,7 @@ fn insert(
 
 /// True if a change is still waiting for a person.
 fn is_waiting(conn: &Connection, id: &str) -> Result<bool> {
-    let state = conn.optional_value(
+    let state = conn.find(
         "SELECT state FROM changes WHERE change_id = :id",
         params! { id },
     )?;

@@ -236,6 +236,11 @@ impl BoardError {
         Self::Refused { what, hint }
     }
 
+    fn stale(item: &crate::work::ItemId, epoch: i64) -> Self {
+        let item = item.clone();
+        Self::Stale { item, epoch }
+    }
+
     fn not_found(kind: &'static str, id: &(impl ToString + ?Sized)) -> Self {
         let id = id.to_string();
         Self::NotFound { kind, id }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{BoardError, Result};
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::sql::{Connection, impl_from_row, params};
 use crate::change::{Change, ChangeId, ProjectId, State};
 use crate::clock::Time;
 use crate::event::{NewEvent, TargetType, body};
@@ -57,11 +57,9 @@ pub(crate) fn insert_project(conn: &Connection, project: &Project) -> Result<Pro
 }
 
 fn removed_project_at(conn: &Connection, project: &Project) -> Result<Option<Project>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM projects WHERE removed_at IS NOT NULL AND (common_dir = :common_dir OR path = :path)",
-        params! { project.{ common_dir, path } },
-        from_row,
-    )
+        params! { project.{ common_dir, path } })
 }
 
 fn revive(conn: &Connection, removed: &Project, project: &Project) -> Result<Project> {
@@ -76,7 +74,7 @@ fn revive(conn: &Connection, removed: &Project, project: &Project) -> Result<Pro
 
 /// Returns the time at which a person removed a project; `None` if it was not removed.
 pub(crate) fn removed_at(conn: &Connection, id: &ProjectId) -> Result<Option<Time>> {
-    conn.optional_value(
+    conn.find(
         "SELECT removed_at FROM projects WHERE project_id = :id",
         params! { id },
     )?
@@ -85,11 +83,10 @@ pub(crate) fn removed_at(conn: &Connection, id: &ProjectId) -> Result<Option<Tim
 
 /// Returns the changes of a project that are not merged or closed, oldest first.
 pub(crate) fn live_changes_of(conn: &Connection, id: &ProjectId) -> Result<Vec<Change>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM changes WHERE project_id = :id AND state NOT IN ('merged', 'closed')
          ORDER BY length(change_id), change_id",
         params! { id },
-        super::from_row::change,
     )
 }
 
@@ -185,10 +182,9 @@ pub(crate) fn move_project(
 
 /// Returns the project of this name, even if it was removed.
 pub(crate) fn project(conn: &Connection, id: &ProjectId) -> Result<Project> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM projects WHERE project_id = :id",
         params! { id },
-        from_row,
     )?
     .ok_or_else(|| BoardError::not_found("project", id))
 }
@@ -203,23 +199,19 @@ pub(crate) fn project_by_common_dir(
     conn: &Connection,
     common_dir: &str,
 ) -> Result<Option<Project>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM projects WHERE common_dir = :common_dir AND removed_at IS NULL",
         params! { common_dir },
-        from_row,
     )
 }
 
 pub(crate) fn list_projects(conn: &Connection) -> Result<Vec<Project>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM projects WHERE removed_at IS NULL ORDER BY project_id",
         &[],
-        from_row,
     )
 }
 
-fn from_row(row: &Row<'_>) -> sql::Result<Project> {
-    Ok(columns! { row => Project {
-        project_id, path, common_dir, repo, remote_url, default_branch, created_at,
-    } })
-}
+impl_from_row! { row => Project {
+    project_id, path, common_dir, repo, remote_url, default_branch, created_at,
+} }

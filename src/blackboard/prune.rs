@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::{Result, changes};
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::sql::{Connection, impl_from_row, params};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
@@ -97,16 +97,14 @@ impl Remnant {
             proof,
         }
     }
-
-    fn from_row(row: &Row<'_>) -> sql::Result<Self> {
-        Ok(columns! { row => Self { kind, path, repository, proof } })
-    }
 }
+
+impl_from_row! { row => Remnant { kind, path, repository, proof } }
 
 /// Returns the changes that have ended and were not touched since, oldest first. `in_the_way`
 /// decides whether each may be pruned.
 pub(crate) fn over_since(conn: &Connection, before: Time) -> Result<Vec<ChangeId>> {
-    conn.values(
+    conn.list(
         "SELECT change_id FROM changes WHERE state IN ('merged', 'closed') AND updated_at < :before
          ORDER BY updated_at, change_id",
         params! { before },
@@ -172,18 +170,13 @@ pub(crate) fn weigh(conn: &Connection, id: &ChangeId) -> Result<Weight> {
         };
         conn.value(sql, params! { id })
     };
-    let runs: Vec<(String, String)> = conn.all(
+    let runs: Vec<(String, String)> = conn.list(
         "SELECT run_id, dir FROM runs WHERE change_id = :id ORDER BY rowid",
         params! { id },
-        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    let prompts: Vec<(String, String)> = conn.all(
+    let prompts: Vec<(String, String)> = conn.list(
         "SELECT item_id, prompt FROM shadows WHERE change_id = :id AND prompt IS NOT NULL ORDER BY item_id",
-        params! { id },
-        |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        },
-    )?;
+        params! { id })?;
     let ids = ids_of(conn, id)?;
     let events: Vec<i64> = serde_json::from_str(&ids)?;
     let of_runs = runs
@@ -209,7 +202,7 @@ pub(crate) fn weigh(conn: &Connection, id: &ChangeId) -> Result<Weight> {
 }
 
 fn wips(conn: &Connection, ids: &str) -> Result<BTreeSet<String>> {
-    let found = conn.values(
+    let found = conn.list(
         "SELECT events.metadata ->> '$.wip' FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value
          WHERE json_type(events.metadata, '$.wip') = 'text'",
         params! { ids },
@@ -335,7 +328,7 @@ pub(crate) fn pruned_pull(
     project_id: &ProjectId,
     number: i64,
 ) -> Result<Option<String>> {
-    let pruned = conn.optional_value::<String>(
+    let pruned = conn.find::<String>(
         "SELECT change_id FROM pruned_pulls WHERE project_id = :project_id AND number = :number",
         params! { project_id, number },
     )?;
@@ -354,11 +347,7 @@ pub(crate) fn pruned_at(conn: &Connection, id: &str) -> Result<Option<Time>> {
 
 /// Returns the objects that pruned changes may still have outside of the blackboard.
 pub(crate) fn sweeps(conn: &Connection) -> Result<Vec<Remnant>> {
-    conn.all(
-        "SELECT * FROM sweeps ORDER BY created_at, kind, path",
-        &[],
-        Remnant::from_row,
-    )
+    conn.list("SELECT * FROM sweeps ORDER BY created_at, kind, path", &[])
 }
 
 /// Forgets remnants that are gone, or are not ours to remove.

@@ -54,10 +54,9 @@ pub(crate) fn take_in(
 ) -> Result<(i64, Vec<TakenIn>)> {
     let mut events: Vec<Event> = Vec::new();
     for event_type in types {
-        events.extend(conn.all(
+        events.extend(conn.list::<Event>(
             "SELECT * FROM events WHERE event_type = :event_type AND id > :cursor ORDER BY id",
             params! { event_type, cursor },
-            from_row::event,
         )?);
     }
     events.sort_by_key(|event| event.id);
@@ -70,14 +69,9 @@ pub(crate) fn take_in(
         }
         // An event that fails cannot be withdrawn and would block all later ones, so it is skipped.
         let skip_it = |error: BoardError| {
-            skip(
-                conn,
-                (event.event_type, event.id),
-                event.change_id.as_ref(),
-                (SkipCode::EventFailed, &sanitize::chain(&error)),
-                now,
-            )
-            .map(Some)
+            let (what, reason) = ((event.event_type, event.id), sanitize::chain(&error));
+            let why = (SkipCode::EventFailed, reason.as_str());
+            skip(conn, what, event.change_id.as_ref(), why, now).map(Some)
         };
         taken.extend(apart(conn, || take_in_one(conn, event, now), skip_it)?);
     }
@@ -260,16 +254,11 @@ fn target(conn: &Connection, event: &Event) -> Result<Option<Change>> {
             | TargetType::Blackboard,
         ) => None,
     };
-    let Some(id) = id else { return Ok(None) };
-    match super::change(conn, &id) {
-        Ok(change) => Ok(Some(change)),
-        Err(BoardError::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    id.map_or(Ok(None), |id| super::still_there(conn, &id))
 }
 
 fn pending_after(conn: &Connection, id: &ChangeId, event_id: i64) -> Result<Vec<String>> {
-    conn.values(
+    conn.list(
         "SELECT rejection_id FROM rejections WHERE change_id = :id AND state = 'pending' AND event_id > :event_id",
         params! { id, event_id },
     )
@@ -310,7 +299,7 @@ fn supersede_older(conn: &Connection, change_id: &ChangeId, to: i64, by: &str) -
 
 /// Returns the changes with pending rejections. The length of this list does not grow with history.
 pub(crate) fn pending_changes(conn: &Connection) -> Result<Vec<ChangeId>> {
-    conn.values(
+    conn.list(
         "SELECT DISTINCT change_id FROM rejections WHERE state = 'pending' ORDER BY change_id",
         &[],
     )
@@ -322,31 +311,27 @@ pub(crate) fn rejections_of(
     id: &ChangeId,
     state: Option<RejectionState>,
 ) -> Result<Vec<Rejection>> {
-    conn.all(
+    conn.list(
         from_row::select_rejections!("WHERE j.change_id = :change_id AND (:state IS NULL OR j.state = :state) ORDER BY j.event_id"),
-        params! { change_id: id, state },
-        from_row::rejection,
-    )
+        params! { change_id: id, state })
 }
 
 /// Returns the rejections that wait for a fix or a person and are not from our own review, oldest first.
 pub(super) fn waiting_from_outside(conn: &Connection, id: &ChangeId) -> Result<Vec<Rejection>> {
-    conn.all(
+    conn.list(
         from_row::select_rejections!(
             "WHERE j.change_id = :change_id AND j.state IN ('pending', 'escalated')
                  AND (e.actor_id <> 'remand' OR j.by_person) ORDER BY j.event_id"
         ),
         params! { change_id: id },
-        from_row::rejection,
     )
 }
 
 /// Returns the rejections that a fix addresses, oldest first.
 pub(crate) fn rejections_in(conn: &Connection, item_id: &ItemId) -> Result<Vec<Rejection>> {
-    conn.all(
+    conn.list(
         from_row::select_rejections!("WHERE j.item_id = :item_id ORDER BY j.event_id"),
         params! { item_id },
-        from_row::rejection,
     )
 }
 
@@ -461,13 +446,8 @@ pub(super) fn reopen_for_rejection(
     now: Time,
 ) -> Result<Change> {
     if matches!(change.state, State::ReadyForHumanReview | State::Approved) {
-        return changes::advance(
-            conn,
-            &change.change_id,
-            Trigger::NewRejection,
-            "remand",
-            now,
-        );
+        let id = &change.change_id;
+        return changes::advance(conn, id, Trigger::NewRejection, "remand", now);
     }
     Ok(change.clone())
 }

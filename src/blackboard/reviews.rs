@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Result, from_row};
-use crate::blackboard::sql::{self, Connection, Json, Row, columns, params};
+use crate::blackboard::sql::{Connection, Json, columns, impl_from_row, params};
 use crate::blackboard::work::finish::ReviewDone;
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
@@ -111,7 +111,7 @@ fn upsert_finding(
     review_id: &ReviewId,
     finding: &Finding,
 ) -> Result<()> {
-    let known: Option<String> = conn.optional_value(
+    let known: Option<String> = conn.find(
         "SELECT finding_id FROM findings WHERE change_id = :change_id AND fingerprint = :fingerprint",
         params! { change_id, fingerprint: finding.fingerprint() },
     )?;
@@ -196,13 +196,9 @@ pub(crate) fn heads_of_findings(
     conn: &Connection,
     change_id: &ChangeId,
 ) -> Result<Vec<(FindingId, String)>> {
-    conn.all(
+    conn.list(
         "SELECT finding_id, head FROM findings JOIN reviews ON review_id = last_review WHERE findings.change_id = :id",
-        params! { id: change_id },
-        |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        },
-    )
+        params! { id: change_id })
 }
 
 pub(crate) fn finding_list(conn: &Connection, change_id: &ChangeId) -> Result<Vec<OpenFinding>> {
@@ -240,30 +236,27 @@ fn findings(
             "",
         ),
     };
-    let mut found: Vec<OpenFinding> =
-        conn.all(sql, params! { id: change_id, review }, finding_row)?;
+    let mut found: Vec<OpenFinding> = conn.list(sql, params! { id: change_id, review })?;
     found.sort_by_key(|f| (f.finding_id.as_str().len(), f.finding_id.clone()));
     Ok(found)
 }
 
 /// Returns all reviews of a change, oldest first.
 pub(crate) fn reviews_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<PastReview>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM reviews WHERE change_id = :id ORDER BY length(review_id), review_id",
         params! { id: change_id },
-        review_row,
     )
 }
 
 /// Returns the reviews that count for detecting missing progress: those since a person's last
 /// decision.
 pub(crate) fn history(conn: &Connection, change_id: &ChangeId) -> Result<Vec<PastReview>> {
-    conn.all(
+    conn.list(
         "SELECT reviews.* FROM reviews JOIN changes USING (change_id)
          WHERE change_id = :id AND (progress_since IS NULL OR reviews.created_at > progress_since)
          ORDER BY length(review_id), review_id",
         params! { id: change_id },
-        review_row,
     )
 }
 
@@ -277,31 +270,25 @@ pub(crate) fn review_of_head(
     change_id: &ChangeId,
     head: &str,
 ) -> Result<Option<PastReview>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM reviews WHERE change_id = :id AND head = :head AND verdict IN ('approved', 'changes_requested')
              AND NOT EXISTS (SELECT 1 FROM events WHERE events.change_id = :id AND event_type = 'pr_changed'
                  AND metadata ->> 'what' = 'retargeted' AND timestamp >= reviews.created_at)
          ORDER BY length(review_id) DESC, review_id DESC LIMIT 1",
-        params! { id: change_id, head },
-        review_row,
-    )
+        params! { id: change_id, head })
 }
 
-pub(super) fn review_row(row: &Row<'_>) -> sql::Result<PastReview> {
-    Ok(columns! { row => PastReview {
-        review_id, item_id, cycle, head, base, tree, verdict, raw_verdict, dialect, reason, summary,
-        body, files, created_at,
-        blocking: row.get::<Json<_>>("blocking")?.0,
-    } })
-}
+impl_from_row! { row => PastReview {
+    review_id, item_id, cycle, head, base, tree, verdict, raw_verdict, dialect, reason, summary,
+    body, files, created_at,
+    blocking: row.get::<Json<_>>("blocking")?.0,
+} }
 
-pub(super) fn finding_row(row: &Row<'_>) -> sql::Result<OpenFinding> {
-    Ok(columns! { row => OpenFinding {
-        finding_id, outcome, note, resolution,
-        finding: columns! { row => Finding {
-            severity, category, path, line, text, suggestion, line_end, title, failure, raised_by,
-            first_review;
-            ..Finding::default()
-        } },
-    } })
-}
+impl_from_row! { row => OpenFinding {
+    finding_id, outcome, note, resolution,
+    finding: columns! { row => Finding {
+        severity, category, path, line, text, suggestion, line_end, title, failure, raised_by,
+        first_review;
+        ..Finding::default()
+    } },
+} }

@@ -67,11 +67,8 @@ impl Task {
         }
         let message = self.message(run, runs).await?;
         crash_point!("git.commit.before");
-        match self
-            .git
-            .commit_left(self.head_at(), &now, rest, &message)
-            .await
-        {
+        let left = self.git.commit_left(self.head_at(), &now, rest, &message);
+        match left.await {
             Ok(_) => {}
             Err(error @ (GitError::NotOnBranch { .. } | GitError::Unfinished { .. })) => {
                 let reason = format!("cannot commit the agent's work: {error}");
@@ -120,10 +117,8 @@ impl Task {
         runs: &[Run],
         head_after: &str,
     ) -> Result<Option<String>> {
-        let diff = self
-            .git
-            .diff(place, span.first, head_after, DIFF_CAP)
-            .await?;
+        let diff = self.git.diff(place, span.first, head_after, DIFF_CAP);
+        let diff = diff.await?;
         let answers = self.all_answers(runs);
         let unfixed: Vec<String> = answers
             .iter()
@@ -131,17 +126,12 @@ impl Task {
             .map(|answer| format!("{} {}: {}", answer.id, answer.answer, answer.reason))
             .collect();
         if diff.files.is_empty() {
-            let reason = match unfixed.as_slice() {
-                [] => "the agent changed nothing".to_owned(),
-                unfixed => format!(
-                    "the agent changed nothing and answered: {}",
-                    unfixed.join("; ")
-                ),
+            let reason = match unfixed.join("; ") {
+                unfixed if unfixed.is_empty() => "the agent changed nothing".to_owned(),
+                unfixed => format!("the agent changed nothing and answered: {unfixed}"),
             };
-            let denied: Vec<String> = runs
-                .iter()
-                .flat_map(|run| agent::denied(&PathBuf::from(&run.dir)))
-                .collect();
+            let denied = |run: &Run| agent::denied(&PathBuf::from(&run.dir));
+            let denied: Vec<String> = runs.iter().flat_map(denied).collect();
             return Ok(Some(match denied.as_slice() {
                 [] => reason,
                 denied => format!("{reason}; it was denied: {}", named(denied)),
@@ -151,13 +141,9 @@ impl Task {
         if diff.files.iter().all(is_deleted) && self.git.is_empty_tree(place, head_after).await? {
             return Ok(Some("the agent removed every file".to_owned()));
         }
-        let findings = self
-            .read_of(&self.change.change_id, bb::finding_list)
-            .await?;
-        let paths: Vec<String> = findings
-            .into_iter()
-            .filter_map(|open| open.finding.path)
-            .collect();
+        let id = &self.change.change_id;
+        let findings = self.read_of(id, bb::finding_list).await?.into_iter();
+        let paths: Vec<String> = findings.filter_map(|open| open.finding.path).collect();
         if only_prose_about_review(&diff, &paths) {
             let files: Vec<String> = diff.files.into_iter().map(|file| file.path).collect();
             return Ok(Some(format!(
@@ -194,12 +180,8 @@ impl Task {
         let branches = restore_branches(&self.git, &place, Path::new(&span.run.dir)).await?;
         crash_point!("git.withdraw.after");
         let runs = self.runs().await?;
-        let (change_id, run_id, kept) = (
-            self.change.change_id.clone(),
-            span.run.run_id.clone(),
-            restored.wip.clone(),
-        );
-        let claim = self.claim.clone();
+        let (change_id, run_id) = (self.change.change_id.clone(), span.run.run_id.clone());
+        let (claim, kept) = (self.claim.clone(), restored.wip.clone());
         let see_gates = match span.run.gates {
             Some(GateResult::Red) => decision!(
                 ", and the gates: {show}",
@@ -225,21 +207,16 @@ impl Task {
                 bb::discard_run(conn, &run.run_id)?;
             }
             if let Some(wip) = kept {
-                let event = NewEvent::about(
-                    &change_id,
-                    body::Skipped {
-                        wip: Some(wip.clone()),
-                        ..body::Skipped::because(
-                            body::SkipCode::WorkUnused,
-                            "the work of the run is not used",
-                        )
-                    },
-                    format!(
-                        "the work of {run_id} is kept on refs/remand/wip/{run_id} ({})",
-                        short_sha(&wip)
-                    ),
-                )
-                .on(TargetType::Run, &run_id);
+                let sha = short_sha(&wip);
+                let summary =
+                    format!("the work of {run_id} is kept on refs/remand/wip/{run_id} ({sha})");
+                let reason = "the work of the run is not used";
+                let skipped = body::Skipped {
+                    wip: Some(wip),
+                    ..body::Skipped::because(body::SkipCode::WorkUnused, reason)
+                };
+                let event =
+                    NewEvent::about(&change_id, skipped, summary).on(TargetType::Run, &run_id);
                 bb::append(conn, &event, clock::now())?;
             }
             if !branches.is_empty() {

@@ -4,8 +4,7 @@
 use super::interrupt::Result;
 use super::task::Task;
 use crate::change::ChangeId;
-use crate::dispatch::prompts::prompt_parts::was_told;
-use crate::dispatch::remote::reply_intents::NOT_TAKEN;
+use crate::dispatch::prompts::prompt_parts::{answered, was_told};
 use crate::review_text::Stance;
 use crate::work::{GateResult, ItemId, Run};
 use crate::{blackboard as bb, sanitize, secret_scan};
@@ -70,48 +69,28 @@ impl Task {
     /// Returns the feedback that a run was given, in the order in which it was given.
     async fn fix_notes(&self, run: &Run) -> Result<Vec<FixNote>> {
         let (item, run_id) = (self.item.item_id.clone(), run.run_id.clone());
-        let (rejections, coverage, undone) = self
-            .read(move |conn| {
-                let rejections = bb::rejections_in(conn, &item)?;
-                Ok((
-                    rejections,
-                    bb::coverage_of_run(conn, &run_id)?,
-                    bb::undone_paths(conn, &item)?,
-                ))
-            })
-            .await?;
+        let read = self.read(move |conn| {
+            let coverage = bb::coverage_of_run(conn, &run_id)?;
+            let undone = bb::undone_paths(conn, &item)?;
+            Ok((bb::rejections_in(conn, &item)?, coverage, undone))
+        });
+        let (rejections, coverage, undone) = read.await?;
         let answers = self.answers(run);
         let mut notes = Vec::new();
         for rejection in &rejections {
-            let findings = &rejection.rejected.findings;
-            let key = rejection.rejection_id.to_string();
-            if findings.is_empty() && was_told(&coverage, &key) {
+            let key = rejection.rejection_id.as_str();
+            if rejection.rejected.findings.is_empty() && was_told(&coverage, key) {
                 notes.push(FixNote {
                     place: String::new(),
                     text: rejection.summary.clone(),
                     answer: None,
                 });
             }
-            for (at, finding) in findings.iter().enumerate() {
-                let piece = format!("{key}.{}", at + 1);
-                if !was_told(&coverage, &piece) {
-                    continue;
-                }
-                let answer = answers
-                    .iter()
-                    .find(|one| finding.is_called(&one.id, &piece));
-                let is_undone = finding
-                    .path
-                    .as_ref()
-                    .is_some_and(|path| undone.contains(path));
+            for (finding, answer) in answered(rejection, &coverage, &answers, &undone) {
                 notes.push(FixNote {
                     place: finding.place().unwrap_or_default(),
                     text: finding.titled_text(),
-                    answer: match answer {
-                        _ if is_undone => Some((Stance::CannotFix, NOT_TAKEN.to_owned())),
-                        Some(answer) => Some((answer.answer, answer.reason.clone())),
-                        None => None,
-                    },
+                    answer,
                 });
             }
         }

@@ -62,9 +62,8 @@ impl Task {
             let runs = self.runs().await?;
             let first = runs.iter().rev().find_map(|run| run.rebased_onto.as_ref());
             let first = first.or_else(|| runs.first().map(|run| &run.head_before));
-            let span = first
-                .zip(runs.last())
-                .map(|(first, run)| Span { first, run });
+            let span = first.zip(runs.last());
+            let span = span.map(|(first, run)| Span { first, run });
             let remaining = self.remaining(&runs).await?;
             match (next_step(runs.last(), remaining), span) {
                 (Step::Begin, _) | (_, None) => {
@@ -162,35 +161,23 @@ impl Task {
     /// Runs the agent again after red gates, from the commit that failed them, until the rounds are used up.
     async fn again(&self, span: Span<'_>, head: &str) -> Result<()> {
         let rounds = self.rules.max_gate_rounds;
-        let given_up = if self.item_now().await?.gate_rounds > rounds {
+        let excerpt = gate_excerpt(span.run);
+        if self.item_now().await?.gate_rounds > rounds {
             let sent_back = match rounds {
                 0 => String::new(),
                 1 => ", even after one more attempt by the agent".to_owned(),
                 n => format!(", even after {n} more attempts by the agent"),
             };
-            Some(format!(
-                "the gates failed{sent_back}: {}",
-                gate_excerpt(span.run)
-            ))
-        } else if let Err(Interrupt::Fail(spent)) = budget_left(&self.change_now().await?) {
-            Some(format!(
-                "the gates failed ({}), and {}",
-                gate_excerpt(span.run),
-                spent.reason
-            ))
-        } else {
-            None
-        };
-        if let Some(reason) = given_up {
+            let reason = format!("the gates failed{sent_back}: {excerpt}");
+            return self.refuse(span, reason).await;
+        }
+        if let Err(Interrupt::Fail(spent)) = budget_left(&self.change_now().await?) {
+            let reason = format!("the gates failed ({excerpt}), and {}", spent.reason);
             return self.refuse(span, reason).await;
         }
         let worktree = self.look().await?;
-        self.run_fixer(
-            &worktree,
-            head,
-            Purpose::RedGates(span.run.gate_output.clone()),
-        )
-        .await
+        let purpose = Purpose::RedGates(span.run.gate_output.clone());
+        self.run_fixer(&worktree, head, purpose).await
     }
 
     async fn finish(&self, span: Span<'_>, runs: &[Run], head: &str) -> Result<()> {
@@ -206,28 +193,23 @@ impl Task {
                 rest.left_out.iter().any(of)
             })
         };
-        let all = self.all_answers(runs);
-        let answers = all
-            .into_iter()
-            .filter(|answer| !is_left_out(&answer.id))
-            .map(|answer| {
-                let outcome = match answer.answer {
-                    Stance::Fixed => Outcome::Addressed,
-                    Stance::CannotFix | Stance::Disagree => Outcome::Disputed,
-                };
-                (answer.id, outcome, answer.reason)
-            });
+        let mut answers = self.all_answers(runs);
+        answers.retain(|answer| !is_left_out(&answer.id));
+        let answers = answers.into_iter().map(|answer| {
+            let outcome = match answer.answer {
+                Stance::Fixed => Outcome::Addressed,
+                Stance::CannotFix | Stance::Disagree => Outcome::Disputed,
+            };
+            (answer.id, outcome, answer.reason)
+        });
+        let remote_url = self.project.remote_url.clone();
         let done = FixDone {
             head_before: span.first.to_owned(),
             head_after: head.to_owned(),
             commits: commits.len(),
             files: diff.into_iter().map(|file| file.path).collect(),
             answers: answers.collect(),
-            pushed_to: self
-                .project
-                .remote_url
-                .clone()
-                .filter(|_| self.change.has_pr()),
+            pushed_to: remote_url.filter(|_| self.change.has_pr()),
             posts: self.answers_to_post(runs, head, rest.as_ref()).await?,
             rest,
         };
@@ -240,16 +222,10 @@ impl Task {
 
 /// The command and its failures.
 fn gate_excerpt(run: &Run) -> String {
-    let (command, output) = run
-        .gate_output
-        .as_deref()
-        .and_then(|output| output.split_once('\n'))
-        .unwrap_or(("?", ""));
-    format!(
-        "{}: {}",
-        command.chars().take(200).collect::<String>(),
-        gate_summary(output)
-    )
+    let output = run.gate_output.as_deref().unwrap_or_default();
+    let (command, output) = output.split_once('\n').unwrap_or(("?", ""));
+    let command: String = command.chars().take(200).collect();
+    format!("{command}: {}", gate_summary(output))
 }
 
 #[cfg(test)]

@@ -99,11 +99,7 @@ impl Interrupt {
     }
 
     pub(super) fn hold(reason: impl Into<String>) -> Self {
-        Self::Hold {
-            kind: HoldKind::Environment,
-            reason: reason.into(),
-            until: None,
-        }
+        Self::hold_by(HoldKind::Environment, reason)
     }
 }
 

@@ -125,32 +125,23 @@ impl Dispatch {
             holder: self.holder.clone(),
             lease: self.settings.lease,
         };
-        if self
-            .db
-            .read(|conn| bb::anything_ready(conn, clock::now()))
-            .await?
-        {
+        let db = &self.db;
+        let is_ready = db.read(|conn| bb::anything_ready(conn, clock::now()));
+        if is_ready.await? {
             let real = holding.clone();
-            let claimed = self
-                .db
-                .write("claim", move |conn| bb::claim(conn, &real, clock::now()))
-                .await?;
-            if claimed.is_some() {
-                return Ok(claimed);
+            let claimed = db.write("claim", move |conn| bb::claim(conn, &real, clock::now()));
+            if let Some(claimed) = claimed.await? {
+                return Ok(Some(claimed));
             }
         }
-        if !self
-            .db
-            .read(|conn| bb::any_shadow_review_due(conn, clock::now()))
-            .await?
-        {
+        let is_due = db.read(|conn| bb::any_shadow_review_due(conn, clock::now()));
+        if !is_due.await? {
             return Ok(None);
         }
-        self.db
-            .write("claim_shadow", move |conn| {
-                bb::claim_shadow_review(conn, &holding, clock::now())
-            })
-            .await
+        db.write("claim_shadow", move |conn| {
+            bb::claim_shadow_review(conn, &holding, clock::now())
+        })
+        .await
     }
 
     /// Returns the time until something can become due by itself.

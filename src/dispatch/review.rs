@@ -82,11 +82,7 @@ impl Task {
     async fn head_to_review(&self, worktree: &Worktree) -> Result<String> {
         let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;
         if head != self.change.head {
-            let (id, to) = (self.change.change_id.clone(), head.clone());
-            self.write("move_head", move |conn| {
-                bb::move_head(conn, &id, &to, clock::now())
-            })
-            .await?;
+            self.note_head(&head).await?;
         }
         Ok(head)
     }

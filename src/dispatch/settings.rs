@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use crate::agent::Agent;
 use crate::change::ProjectId;
-use crate::clock::{Time, Zone};
+use crate::clock::{self, Time, Zone};
 use crate::dispatch::remote::configuration::Configuration;
 use crate::dispatch::remote::remote_sync::ForgeSettings;
+use crate::dispatch::run::recover::git_mark;
+use crate::git::Git;
+use crate::process;
 use crate::project_settings::ProjectSettings;
 use crate::prompt::Prompts;
 use crate::sandbox::Sandbox;
@@ -76,12 +79,18 @@ pub(crate) struct DayBound {
 }
 
 impl Settings {
+    /// Returns git for a worktree. Its processes carry the mark of the worktree.
+    pub(crate) fn git_in(&self, worktree: &str) -> Git {
+        let mut env = self.env.clone();
+        env.insert(process::MARK.into(), git_mark(worktree));
+        Git::new(&env, self.limits.git, &self.sandbox)
+    }
+
     /// The time at which a change that was held `holds` times in a row is tried again: the pause doubles each time.
     pub(crate) fn backoff(&self, holds: i64, now: Time) -> Time {
-        let doublings = u32::try_from(holds.clamp(0, 16)).unwrap_or(16);
-        let wait = self
-            .backoff_first
-            .saturating_mul(2_u32.saturating_pow(doublings));
-        now.plus(wait.min(self.backoff_max))
+        now.plus(clock::backoff(
+            holds,
+            (self.backoff_first, self.backoff_max),
+        ))
     }
 }

@@ -46,26 +46,21 @@ impl Dispatch {
     }
 
     async fn shadow(self: &Arc<Self>, item: Item, stop: &CancellationToken) -> bb::Result<()> {
-        let Some(id) = item.change_id.clone() else {
+        let Some(id) = &item.change_id else {
             return Ok(());
         };
-        let change = self.db.read(move |conn| bb::change(conn, &id)).await?;
+        let change = self.db.read_of(id, bb::change).await?;
         // Never claimed: the epoch of this claim would be refused by every write, and none is made.
-        let signs = Signs {
-            fenced: CancellationToken::new(),
-            stop: stop.clone(),
-            halted: CancellationToken::new(),
+        let claimed = Claimed {
+            item: item.clone(),
+            change,
+            in_shadow: false,
         };
-        let task = Task::begin(
-            self,
-            Claimed {
-                item: item.clone(),
-                change,
-                in_shadow: false,
-            },
-            signs,
-        )
-        .await?;
+        let signs = Signs {
+            stop: stop.clone(),
+            ..Signs::default()
+        };
+        let task = Task::begin(self, claimed, signs).await?;
         let phase = if item.source == Source::ReviewFix {
             Phase::Fix
         } else {
@@ -87,17 +82,13 @@ impl Dispatch {
                     .await;
             }
             Err(Interrupt::Blackboard(error)) => return Err(error),
-            Err(
-                stop @ (Interrupt::Fail(_)
-                | Interrupt::Reverted(_)
-                | Interrupt::Fenced
-                | Interrupt::Stopping
-                | Interrupt::Reloaded
-                | Interrupt::Paused),
-            ) => (
-                None,
-                Some(stop.reason().unwrap_or_else(|| "it was interrupted".into())),
-            ),
+            Err(stop) => {
+                let reason = stop.reason();
+                (
+                    None,
+                    Some(reason.unwrap_or_else(|| "it was interrupted".into())),
+                )
+            }
         };
         let bytes = prompt
             .as_ref()
@@ -132,14 +123,10 @@ impl Dispatch {
 impl Task {
     /// True if nothing may start for the change now. Shadow mode blocks everything except its own reviews.
     pub(super) fn waits(&self, change: &Change) -> bool {
-        let is_paused = match self.in_shadow {
-            true => {
-                change.paused_by_person
-                    || change.paused_by_rules
-                    || change.stopped
-                    || !change.shadow
-            }
-            false => change.paused,
+        let is_paused = if self.in_shadow {
+            change.paused_by_person || change.paused_by_rules || change.stopped || !change.shadow
+        } else {
+            change.paused
         };
         is_paused || change.held_until.is_some()
     }
@@ -160,6 +147,10 @@ impl Task {
             ..self.no_shadow_review(String::new())
         };
         tracing::debug!(item = %self.item.item_id, verdict = ?review.verdict, "reviewed in shadow mode");
+        self.record_shadow_review(review).await
+    }
+
+    pub(super) async fn record_shadow_review(&self, review: ShadowReview) -> Result<()> {
         self.record("shadow_review", move |conn, claim| {
             bb::end_shadow_review(conn, claim, &review, clock::now())
         })
@@ -221,12 +212,8 @@ impl Task {
         let place = self.project_of_git().repository();
         let remote = self.remote().await?;
         let head = self.remote_head(&remote).await?;
-        let base = remote.fetch(&self.change.base).await?.ok_or_else(|| {
-            Interrupt::fail(
-                format!("the base branch {} no longer exists", self.change.base),
-                "restore it, then retry",
-            )
-        })?;
+        let base = remote.fetch(&self.change.base).await?;
+        let base = base.ok_or_else(|| self.no_base())?;
         for sha in [&head, &base] {
             self.git.bring_in(&place, remote.path(), sha).await?;
         }

@@ -31,19 +31,17 @@ pub(super) struct Task {
     pub(super) git: Git,
     /// Set for a review in shadow mode, which has no effect.
     pub(super) in_shadow: bool,
+    pub(super) signs: Signs,
+}
+
+/// Signals that end the work early.
+#[derive(Clone, Default)]
+pub(super) struct Signs {
     /// Cancelled when the claim has ended.
     pub(super) fenced: CancellationToken,
     /// Cancelled when the program is stopping.
     pub(super) stop: CancellationToken,
     /// Cancelled when a person stopped the project, or everything, and wants agents ended immediately.
-    pub(super) halted: CancellationToken,
-}
-
-/// Signals that end the work early.
-#[derive(Clone)]
-pub(super) struct Signs {
-    pub(super) fenced: CancellationToken,
-    pub(super) stop: CancellationToken,
     pub(super) halted: CancellationToken,
 }
 
@@ -85,11 +83,10 @@ impl Task {
     pub(super) async fn run(dispatch: Arc<Dispatch>, claimed: Claimed, stop: CancellationToken) {
         let claim = claimed.claim();
         let signs = Signs {
-            fenced: CancellationToken::new(),
             stop,
-            halted: CancellationToken::new(),
+            ..Signs::default()
         };
-        let lease = dispatch.keep_lease(claim.clone(), signs.fenced.clone(), signs.halted.clone());
+        let lease = dispatch.keep_lease(claim.clone(), signs.clone());
         let work = async {
             let task = match Self::begin(&dispatch, claimed, signs).await {
                 Ok(task) => task,
@@ -146,19 +143,9 @@ impl Task {
             .read_of(&claimed.change.project_id, bb::project)
             .await?;
         let rules = (dispatch.settings.rules)(&project.project_id);
-        let mut env = dispatch.settings.env.clone();
-        env.insert(process::MARK.into(), git_mark(&claimed.change.worktree));
-        let git = Git::new(
-            &env,
-            dispatch.settings.limits.git,
-            &dispatch.settings.sandbox,
-        );
-        git.pass_over(
-            &dispatch
-                .db
-                .read_of(&claimed.change.change_id, bb::gate_leftovers)
-                .await?,
-        );
+        let git = dispatch.settings.git_in(&claimed.change.worktree);
+        let id = &claimed.change.change_id;
+        git.pass_over(&dispatch.db.read_of(id, bb::gate_leftovers).await?);
         Ok(Self {
             claim: claimed.claim(),
             in_shadow: claimed.in_shadow,
@@ -168,18 +155,8 @@ impl Task {
             project,
             rules,
             git,
-            fenced: signs.fenced,
-            stop: signs.stop,
-            halted: signs.halted,
+            signs,
         })
-    }
-
-    pub(super) fn signs(&self) -> Signs {
-        Signs {
-            fenced: self.fenced.clone(),
-            stop: self.stop.clone(),
-            halted: self.halted.clone(),
-        }
     }
 
     /// Records why the work stopped. If even that cannot be written, the item is returned later: see `slots`.
@@ -356,7 +333,7 @@ impl Task {
 
     /// Checks that the work may continue: between any two steps the claim may end or the program may be asked to stop.
     pub(super) fn check_cancelled(&self) -> Result<()> {
-        if self.fenced.is_cancelled() {
+        if self.signs.fenced.is_cancelled() {
             return Err(Interrupt::Fenced);
         }
         if self.is_told_to_end() {
@@ -368,7 +345,7 @@ impl Task {
 
     /// True when the program stops or a person typed `stop --now`: an interruption then is not a failure.
     pub(super) fn is_told_to_end(&self) -> bool {
-        self.stop.is_cancelled() || self.halted.is_cancelled()
+        self.signs.stop.is_cancelled() || self.signs.halted.is_cancelled()
     }
 
     /// Checks before a new step of this item: a stop lets only running work finish.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, ChangeId, ProjectId, State};
 use crate::clock::Time;
+use crate::closed_enum::FromText;
 use crate::event::Event;
 use crate::proposal::{EvaluatorRequest, RequestKind};
 use crate::pull_request::PullRow;
@@ -171,7 +172,12 @@ pub(crate) fn read(printed: &[u8]) -> Result<Vec<Line>, Flood> {
         Ok(request) => Line::Request(request),
         Err(reason) => Line::Unread(Unread {
             number,
-            text: sanitize::line(&cut(&secret_scan::hide(line), 160)),
+            text: sanitize::line(
+                &secret_scan::hide(line)
+                    .chars()
+                    .take(160)
+                    .collect::<String>(),
+            ),
             reason: secret_scan::hide(&reason),
         }),
     };
@@ -232,19 +238,15 @@ fn read_line(line: &str) -> Result<EvaluatorRequest, String> {
                 ));
             }
             let priority = word(priority)?.unwrap_or(Priority::P3);
-            let title = fit("title", &title, MOST_TITLE)?;
-            let description = at_most("description", &description, MOST_TEXT)?;
-            (
-                key,
-                RequestKind::Item {
-                    change_id,
-                    project_id,
-                    source,
-                    priority,
-                    title,
-                    description,
-                },
-            )
+            let item = RequestKind::Item {
+                change_id,
+                project_id,
+                source,
+                priority,
+                title: fit("title", &title, MOST_TITLE)?,
+                description: at_most("description", &description, MOST_TEXT)?,
+            };
+            (key, item)
         }
         Raw::Reject { key, change, text } => (
             key,
@@ -259,17 +261,13 @@ fn read_line(line: &str) -> Result<EvaluatorRequest, String> {
             reason,
             decide,
         } => {
-            let decide = decide
-                .map(|decide| fit("decide", &decide, MOST_TEXT))
-                .transpose()?;
-            (
-                key,
-                RequestKind::Escalate {
-                    change_id: ChangeId::new(change),
-                    reason: fit("reason", &reason, MOST_TEXT)?,
-                    decide,
-                },
-            )
+            let decide = decide.map(|decide| fit("decide", &decide, MOST_TEXT));
+            let escalate = RequestKind::Escalate {
+                change_id: ChangeId::new(change),
+                decide: decide.transpose()?,
+                reason: fit("reason", &reason, MOST_TEXT)?,
+            };
+            (key, escalate)
         }
         Raw::Comment { key, change, text } => (
             key,
@@ -285,14 +283,9 @@ fn read_line(line: &str) -> Result<EvaluatorRequest, String> {
     })
 }
 
-fn word<T: std::str::FromStr<Err = crate::closed_enum::UnknownValue>>(
-    text: Option<String>,
-) -> Result<Option<T>, String> {
-    text.map(|text| {
-        text.parse()
-            .map_err(|error: crate::closed_enum::UnknownValue| error.to_string())
-    })
-    .transpose()
+fn word<T: FromText>(text: Option<String>) -> Result<Option<T>, String> {
+    let word = text.map(|text| T::from_text(&text)).transpose();
+    word.map_err(|error| error.to_string())
 }
 
 fn fit(what: &str, text: &str, most: usize) -> Result<String, String> {
@@ -310,10 +303,6 @@ fn at_most(what: &str, text: &str, most: usize) -> Result<String, String> {
         // It is stored, and may be shown to an agent or posted.
         _ => Ok(secret_scan::hide(text)),
     }
-}
-
-fn cut(text: &str, most: usize) -> String {
-    text.chars().take(most).collect()
 }
 
 #[cfg(test)]

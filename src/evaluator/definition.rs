@@ -156,14 +156,13 @@ const EXAMPLE: &str = "the built-in `evaluators/review_feedback.toml` documents 
 pub(crate) fn load(folder: Option<&Path>, now: Time) -> Result<Vec<Definition>, DefinitionError> {
     let mut all = Vec::new();
     for &(name, source) in STOCK {
-        all.extend(
-            SourceFile {
-                name,
-                origin: Origin::Stock,
-                source,
-            }
-            .read(now)?,
-        );
+        let origin = Origin::Stock;
+        let file = SourceFile {
+            name,
+            origin,
+            source,
+        };
+        all.extend(file.read(now)?);
     }
     for (name, path) in folder.map(files_of).transpose()?.unwrap_or_default() {
         let read = read_file(&name, path, now)?;
@@ -257,13 +256,8 @@ impl SourceFile<'_> {
         let needs = self.words(&raw.needs)?;
         let allowed = "allowed: review_feedback, pr_feedback, command";
         let Some(kind) = raw.kind else {
-            return Err(self.fault(
-                Fault::Form,
-                0..0,
-                "missing key `kind`",
-                "this file has no `kind`",
-                allowed,
-            ));
+            let (title, label) = ("missing key `kind`", "this file has no `kind`");
+            return Err(self.fault(Fault::Form, 0..0, title, label, allowed));
         };
         let config = match kind.as_ref() {
             Kind::ReviewFeedback => Config::ReviewFeedback(self.review_feedback()?),
@@ -281,13 +275,8 @@ impl SourceFile<'_> {
         if on.is_empty() && schedule.is_none() {
             let title = "this evaluator never runs";
             let help = "add `on = [\"work_rejected\"]`, a `schedule`, or `enabled = false`";
-            return Err(self.fault(
-                Fault::NeverWoken,
-                kind.span(),
-                title,
-                "no `on` and no `schedule`",
-                help,
-            ));
+            let label = "no `on` and no `schedule`";
+            return Err(self.fault(Fault::NeverWoken, kind.span(), title, label, help));
         }
         Ok(Some(Definition {
             name: self.name.into(),
@@ -313,13 +302,8 @@ impl SourceFile<'_> {
         raw.iter()
             .map(|word| {
                 word.as_ref().parse().map_err(|error: UnknownValue| {
-                    self.fault(
-                        Fault::Form,
-                        word.span(),
-                        &error.to_string(),
-                        "here",
-                        EXAMPLE,
-                    )
+                    let title = error.to_string();
+                    self.fault(Fault::Form, word.span(), &title, "here", EXAMPLE)
                 })
             })
             .collect()
@@ -336,44 +320,32 @@ impl SourceFile<'_> {
                 max_fix_cycles: Some(count),
             });
         }
-        let help = format!(
-            "allowed: {} to {}",
-            MAX_FIX_CYCLES.start(),
-            MAX_FIX_CYCLES.end()
-        );
-        Err(self.fault(
-            Fault::MaxFixCycles,
-            cycles.span(),
-            "`max_fix_cycles` is out of range",
-            "here",
-            &help,
-        ))
+        let title = "`max_fix_cycles` is out of range";
+        Err(self.out_of_range(Fault::MaxFixCycles, cycles.span(), title, &MAX_FIX_CYCLES))
+    }
+
+    fn out_of_range(
+        &self,
+        fault: Fault,
+        place: Range<usize>,
+        title: &str,
+        allowed: &RangeInclusive<i64>,
+    ) -> DefinitionError {
+        let help = format!("allowed: {} to {}", allowed.start(), allowed.end());
+        self.fault(fault, place, title, "here", &help)
     }
 
     fn command(&self, kind: Range<usize>) -> Result<Command, DefinitionError> {
         let raw: RawCommand = self.parse()?.config.unwrap_or_default();
         let help = "under [config], for example `command = [\"./old_prs.py\"]`: the program, then its arguments";
         let Some(command) = raw.command else {
-            return Err(self.fault(
-                Fault::Command,
-                kind,
-                "missing key `command`",
-                "this kind needs one",
-                help,
-            ));
+            let (title, label) = ("missing key `command`", "this kind needs one");
+            return Err(self.fault(Fault::Command, kind, title, label, help));
         };
-        if command
-            .as_ref()
-            .first()
-            .is_none_or(|program| program.trim().is_empty())
-        {
-            return Err(self.fault(
-                Fault::Command,
-                command.span(),
-                "`command` has no program",
-                "here",
-                help,
-            ));
+        let program = command.as_ref().first();
+        if program.is_none_or(|program| program.trim().is_empty()) {
+            let title = "`command` has no program";
+            return Err(self.fault(Fault::Command, command.span(), title, "here", help));
         }
         let limit = match raw.limit_s {
             None => DEFAULT_LIMIT,
@@ -381,22 +353,15 @@ impl SourceFile<'_> {
                 Duration::from_secs(seconds.into_inner().unsigned_abs())
             }
             Some(seconds) => {
-                let help = format!("allowed: {} to {}", LIMIT_S.start(), LIMIT_S.end());
-                return Err(self.fault(
-                    Fault::Command,
-                    seconds.span(),
-                    "`limit_s` is out of range",
-                    "here",
-                    &help,
-                ));
+                let title = "`limit_s` is out of range";
+                return Err(self.out_of_range(Fault::Command, seconds.span(), title, &LIMIT_S));
             }
         };
         let folder = match &self.origin {
-            Origin::File(path) => path
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty()),
+            Origin::File(path) => path.parent(),
             Origin::Stock => None,
         };
+        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         // A path that cannot be made absolute does not exist, which is reported when the command runs.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
@@ -414,14 +379,8 @@ impl SourceFile<'_> {
         now: Time,
     ) -> Result<Schedule, DefinitionError> {
         Schedule::parse(text.as_ref(), zone, now).map_err(|error| {
-            let (label, hint) = (error.to_string(), error.hint());
-            self.fault(
-                Fault::Schedule,
-                text.span(),
-                "invalid `schedule`",
-                &label,
-                hint,
-            )
+            let (title, label) = ("invalid `schedule`", error.to_string());
+            self.fault(Fault::Schedule, text.span(), title, &label, error.hint())
         })
     }
 
@@ -437,13 +396,8 @@ impl SourceFile<'_> {
             Origin::Stock => format!("evaluators/{}.toml", self.name),
             Origin::File(path) => path.display().to_string(),
         };
-        let line = self
-            .source
-            .bytes()
-            .take(place.start)
-            .filter(|&byte| byte == b'\n')
-            .count()
-            + 1;
+        let before = self.source.bytes().take(place.start);
+        let line = before.filter(|&byte| byte == b'\n').count() + 1;
         let problem = Problem::new(title, Some(place)).label(label).help(help);
         let report = problem.report(&file, self.source);
         DefinitionError::Fault {
@@ -480,11 +434,7 @@ fn files_of(folder: &Path) -> Result<Vec<(String, PathBuf)>, DefinitionError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
-        let file_name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy();
         if file_name.starts_with('.') {
             continue;
         }

@@ -13,7 +13,7 @@ use crate::pull_request::{
     CommentKind, Feedback, FeedbackOutcome, PullRow, PullState, ReviewState, Trust,
 };
 use crate::review_text::{Dialect, read};
-use crate::text::short_sha;
+use crate::text::{prefixed, short_sha};
 
 /// Time after a review was read during which its comments may still be missing.
 const COMMENTS_LAG: Duration = Duration::from_secs(120);
@@ -110,17 +110,15 @@ fn judge_ended(case: &PullCase) -> Judged {
         (PullState::Closed, _) => proposals.push(Proposal::Closed),
         (PullState::Open, State::Closed) if case.pull.acted_on == Some(PullState::Closed) => {
             // Everything else is judged once it is reopened.
-            return match &case.taken_by {
-                None => Judged {
-                    proposals: vec![Proposal::Reopened],
-                    is_settled: false,
-                },
-                Some(reason) => Judged {
-                    proposals: vec![Proposal::StaysClosed {
-                        reason: reason.clone(),
-                    }],
-                    is_settled: true,
-                },
+            let proposal =
+                case.taken_by
+                    .clone()
+                    .map_or(Proposal::Reopened, |reason| Proposal::StaysClosed {
+                        reason,
+                    });
+            return Judged {
+                proposals: vec![proposal],
+                is_settled: case.taken_by.is_some(),
             };
         }
         (PullState::Open, _) => {}
@@ -169,11 +167,8 @@ fn moved(case: &PullCase) -> Moved {
         return Moved::No;
     }
     // Lag of the forge was handled by the read: intake stores the remote's head of the branch.
-    let is_under_way = case
-        .pushes
-        .iter()
-        .any(|push| push.from == *head && push.done_at.is_none());
-    if is_under_way {
+    let is_under_way = |push: &OurPush| push.from == *head && push.done_at.is_none();
+    if case.pushes.iter().any(is_under_way) {
         Moved::Perhaps
     } else {
         Moved::Yes
@@ -185,11 +180,8 @@ fn feedback_proposals(case: &PullCase, early: &[&str]) -> Vec<Proposal> {
     let mut proposals = Vec::new();
     let mut standing = case.standing.clone();
     let mut taken: Vec<&str> = early.to_vec();
-    for feedback in case
-        .unjudged
-        .iter()
-        .filter(|feedback| is_request(feedback) && !early.contains(&id_of(feedback)))
-    {
+    let is_left = |one: &&Feedback| is_request(one) && !early.contains(&id_of(one));
+    for feedback in case.unjudged.iter().filter(is_left) {
         let with_it = comments_of(feedback, case);
         let proposal = request(case, feedback, &with_it);
         if matches!(proposal, Proposal::Reject { .. }) {
@@ -205,11 +197,8 @@ fn feedback_proposals(case: &PullCase, early: &[&str]) -> Vec<Proposal> {
         taken.push(id_of(feedback));
         proposals.push(proposal);
     }
-    for feedback in case
-        .unjudged
-        .iter()
-        .filter(|feedback| feedback.state == Some(ReviewState::Dismissed))
-    {
+    let is_dismissed = |one: &&Feedback| one.state == Some(ReviewState::Dismissed);
+    for feedback in case.unjudged.iter().filter(is_dismissed) {
         let with_it = comments_of(feedback, case);
         proposals.extend(with_it.iter().map(|comment| {
             let reason = "it belongs to a review that was dismissed";
@@ -217,11 +206,8 @@ fn feedback_proposals(case: &PullCase, early: &[&str]) -> Vec<Proposal> {
         }));
         taken.extend(with_it.iter().map(|comment| id_of(comment)));
     }
-    for feedback in case
-        .unjudged
-        .iter()
-        .filter(|feedback| !taken.contains(&id_of(feedback)))
-    {
+    let is_left = |one: &&Feedback| !taken.contains(&id_of(one));
+    for feedback in case.unjudged.iter().filter(is_left) {
         proposals.push(match (feedback.trust, feedback.state) {
             (Trust::MayMakeWork, Some(ReviewState::Approved)) if feedback.is_person => {
                 approval(case, feedback, &standing)
@@ -233,16 +219,11 @@ fn feedback_proposals(case: &PullCase, early: &[&str]) -> Vec<Proposal> {
                 settle(feedback, FeedbackOutcome::SaysNothing, "it is empty")
             }
             (Trust::MayMakeWork, _) => settle_as(feedback, FeedbackOutcome::Context),
-            (Trust::ShownOnly, Some(ReviewState::Approved)) => pass_over(
-                feedback,
-                FeedbackOutcome::NotTrusted,
-                why_shown_only(feedback),
-            ),
-            (Trust::ShownOnly, _) => settle(
-                feedback,
-                FeedbackOutcome::NotTrusted,
-                &why_shown_only(feedback),
-            ),
+            (Trust::ShownOnly, Some(ReviewState::Approved)) => not_trusted(feedback),
+            (Trust::ShownOnly, _) => {
+                let reason = why_shown_only(feedback);
+                settle(feedback, FeedbackOutcome::NotTrusted, &reason)
+            }
             (Trust::Ours, _) => settle_as(feedback, FeedbackOutcome::Ours),
         });
     }
@@ -280,10 +261,8 @@ fn waits_for_comments(case: &PullCase, feedback: &Feedback) -> bool {
 }
 
 fn says_nothing(feedback: &Feedback, comments: &[&Feedback]) -> bool {
-    feedback.body.trim().is_empty()
-        && comments
-            .iter()
-            .all(|comment| comment.body.trim().is_empty())
+    let is_empty = |feedback: &Feedback| feedback.body.trim().is_empty();
+    is_empty(feedback) && comments.iter().all(|comment| is_empty(comment))
 }
 
 fn comments_of<'a>(review: &Feedback, case: &'a PullCase) -> Vec<&'a Feedback> {
@@ -305,15 +284,17 @@ fn comments_of<'a>(review: &Feedback, case: &'a PullCase) -> Vec<&'a Feedback> {
 
 fn request(case: &PullCase, feedback: &Feedback, comments: &[&Feedback]) -> Proposal {
     if feedback.trust != Trust::MayMakeWork {
-        return pass_over(
-            feedback,
-            FeedbackOutcome::NotTrusted,
-            why_shown_only(feedback),
-        );
+        return not_trusted(feedback);
     }
     // The forge does not accept review requests to authors.
     let ask_again = Some(&feedback.author)
         .filter(|author| feedback.is_person && case.pull.author.as_ref() != Some(author));
+    let no_work = |outcome, reason| Proposal::PassOver {
+        feedback_id: feedback.feedback_id.clone(),
+        outcome,
+        reason,
+        ask_again: ask_again.cloned(),
+    };
     if !is_live(case, feedback) {
         let head = short_sha(&case.pull.head_sha);
         let why = match &feedback.commit {
@@ -323,32 +304,17 @@ fn request(case: &PullCase, feedback: &Feedback, comments: &[&Feedback]) -> Prop
             ),
             None => format!("it was written before {head} was pushed"),
         };
-        let asked = ask_again
-            .map(|author| format!("; {author} is asked to review again"))
-            .unwrap_or_default();
-        let feedback_id = feedback.feedback_id.clone();
-        return Proposal::PassOver {
-            feedback_id,
-            outcome: FeedbackOutcome::OtherHead,
-            reason: format!("{why}{asked}"),
-            ask_again: ask_again.cloned(),
-        };
+        let asked = ask_again.map(|author| format!("; {author} is asked to review again"));
+        let reason = why + &asked.unwrap_or_default();
+        return no_work(FeedbackOutcome::OtherHead, reason);
     }
     if says_nothing(feedback, comments) {
-        return Proposal::PassOver {
-            feedback_id: feedback.feedback_id.clone(),
-            outcome: FeedbackOutcome::SaysNothing,
-            reason: "it requests changes but does not say which".to_owned(),
-            ask_again: ask_again.cloned(),
-        };
+        let reason = "it requests changes but does not say which".to_owned();
+        return no_work(FeedbackOutcome::SaysNothing, reason);
     }
+    let head = feedback.commit.as_ref().unwrap_or(&case.pull.head_sha);
     let rejected = WorkRejected {
-        head: Some(
-            feedback
-                .commit
-                .clone()
-                .unwrap_or_else(|| case.pull.head_sha.clone()),
-        ),
+        head: Some(head.clone()),
         ..fit(feedback, comments)
     };
     let more = match rejected.left_out {
@@ -398,10 +364,8 @@ fn is_after_head(case: &PullCase, feedback: &Feedback) -> bool {
     if case.pushes.iter().any(|push| push.to == case.pull.head_sha) {
         return true;
     }
-    let written_at = feedback
-        .created_at
-        .as_deref()
-        .and_then(|text| Time::parse(text).ok());
+    let written_at = feedback.created_at.as_deref();
+    let written_at = written_at.and_then(|text| Time::parse(text).ok());
     match (written_at, case.pull.head_since) {
         (Some(written_at), Some(since)) => written_at >= since,
         (None, _) | (_, None) => true,
@@ -409,30 +373,21 @@ fn is_after_head(case: &PullCase, feedback: &Feedback) -> bool {
 }
 
 fn approval(case: &PullCase, feedback: &Feedback, standing: &[String]) -> Proposal {
-    let head = feedback
-        .commit
-        .clone()
-        .unwrap_or_else(|| case.pull.head_sha.clone());
-    if head != case.change.head || head != case.pull.head_sha {
-        return pass_over(
-            feedback,
-            FeedbackOutcome::OtherHead,
-            format!(
-                "it approves {}, but the head is now {}",
-                short_sha(&head),
-                short_sha(&case.pull.head_sha)
-            ),
-        );
+    let now = &case.pull.head_sha;
+    let head = feedback.commit.as_ref().unwrap_or(now);
+    if *head != case.change.head || head != now {
+        let (head, now) = (short_sha(head), short_sha(now));
+        let reason = format!("it approves {head}, but the head is now {now}");
+        return pass_over(feedback, FeedbackOutcome::OtherHead, reason);
     }
     match standing.iter().find(|by| **by != feedback.author) {
-        Some(by) => pass_over(
-            feedback,
-            FeedbackOutcome::ObjectionStands,
-            format!("{by} still requests changes"),
-        ),
+        Some(by) => {
+            let reason = format!("{by} still requests changes");
+            pass_over(feedback, FeedbackOutcome::ObjectionStands, reason)
+        }
         None => Proposal::Approve {
             by: feedback.author.clone(),
-            head,
+            head: head.clone(),
             feedback_id: feedback.feedback_id.clone(),
         },
     }
@@ -441,12 +396,12 @@ fn approval(case: &PullCase, feedback: &Feedback, standing: &[String]) -> Propos
 fn first_line(feedback: &Feedback, comments: &[&Feedback]) -> String {
     let bodies = std::iter::once(feedback.body.as_str())
         .chain(comments.iter().map(|comment| comment.body.as_str()));
-    let line = bodies
-        .flat_map(str::lines)
-        .map(str::trim)
-        .find(|line| !line.is_empty());
-    line.map(|line| format!(": {}", line.chars().take(160).collect::<String>()))
-        .unwrap_or_default()
+    let mut lines = bodies.flat_map(str::lines).map(str::trim);
+    let line = lines.find(|line| !line.is_empty());
+    prefixed(
+        ": ",
+        line.map(|line| line.chars().take(160).collect::<String>()),
+    )
 }
 
 fn id_of(feedback: &Feedback) -> &str {
@@ -458,6 +413,12 @@ fn why_shown_only(feedback: &Feedback) -> String {
         .trust_reason
         .clone()
         .unwrap_or_else(|| format!("{} is not allowed to create work", feedback.author))
+}
+
+/// Feedback that would have an effect if its author were allowed to create work.
+fn not_trusted(feedback: &Feedback) -> Proposal {
+    let reason = why_shown_only(feedback);
+    pass_over(feedback, FeedbackOutcome::NotTrusted, reason)
 }
 
 fn settle(feedback: &Feedback, outcome: FeedbackOutcome, reason: &str) -> Proposal {

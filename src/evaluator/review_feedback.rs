@@ -31,24 +31,13 @@ pub(crate) fn propose(
 
 /// True for states in which a fix may start. In the others a rejection waits for the running review or fix.
 pub(crate) fn takes_fixes(state: State) -> bool {
-    match state {
+    matches!(
+        state,
         State::SelfReviewFailed
-        | State::AwaitingPrFeedback
-        | State::ReadyForHumanReview
-        | State::Approved => true,
-        State::Queued
-        | State::Implementing
-        | State::PendingSelfReview
-        | State::SelfReviewing
-        | State::SelfReviewPassed
-        | State::Refining
-        | State::PrCreated
-        | State::ReviewingPr
-        | State::AddressingFeedback
-        | State::Merged
-        | State::Closed
-        | State::Escalated => false,
-    }
+            | State::AwaitingPrFeedback
+            | State::ReadyForHumanReview
+            | State::Approved
+    )
 }
 
 /// Returns the limit that prevents another fix.
@@ -64,10 +53,8 @@ fn reached(
         .pr_number
         .map_or_else(|| id.to_string(), |number| format!("PR #{number}"));
     let at = |bound: Bound, reason: String, decision: Decision| {
-        let rejected_item = pending
-            .iter()
-            .rev()
-            .find_map(|rejection| rejection.rejected.item_id.clone());
+        let mut items = pending.iter().rev().map(|one| &one.rejected.item_id);
+        let rejected_item = items.find_map(Clone::clone);
         let escalation = Escalation::new(format!("{reason} — requires human review"), decision)
             .at_bound(bound)
             .of_rejected(rejected_item)

@@ -24,7 +24,7 @@ use crate::evaluator::definition::{Command, Need};
 use crate::evaluator::{Config, Definition};
 use crate::failpoint::crash_point;
 use crate::process::{self, ProcessError, Short};
-use crate::{sanitize, secret_scan};
+use crate::{sanitize, secret_scan, text};
 
 /// Pause between two passes of one evaluator: two that react to each other must not spin.
 const BREATH: Duration = Duration::from_secs(1);
@@ -94,15 +94,12 @@ pub(crate) fn look(conn: &Conn, definition: &Definition, now: Time) -> Result<Vi
     let projects = bb::list_projects(conn)?;
     let stops = bb::stops(conn)?;
     let is_stopped = |id: &ProjectId| {
-        stops
-            .iter()
-            .any(|stop| stop.project_id.as_ref().is_none_or(|one| one == id))
+        let mut stopped = stops.iter().map(|stop| stop.project_id.as_ref());
+        stopped.any(|stopped| stopped.is_none_or(|one| one == id))
     };
-    let repo_of = |id| {
-        projects
-            .iter()
-            .find(|project| project.project_id == id)
-            .and_then(|project| project.repo.clone())
+    let repo_of = |id: &ProjectId| {
+        let project = projects.iter().find(|project| project.project_id == *id);
+        project.and_then(|project| project.repo.clone())
     };
     let pulls = bb::open_pulls(conn, MOST_ROWS)?;
     let mut changes = Vec::new();
@@ -123,7 +120,7 @@ pub(crate) fn look(conn: &Conn, definition: &Definition, now: Time) -> Result<Vi
             .collect(),
         pulls: pulls
             .into_iter()
-            .map(|pull| (repo_of(pull.project_id.clone()), pull))
+            .map(|pull| (repo_of(&pull.project_id), pull))
             .map(|(repo, pull)| ShownPull::new(pull, repo, now))
             .collect(),
         projects: projects
@@ -149,14 +146,10 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
         .iter()
         .map(|(name, value)| (name.into(), value.into()))
         .collect();
-    env.insert(
-        "REMAND_EVALUATOR".into(),
-        view.snapshot.evaluator.clone().into(),
-    );
-    env.insert(
-        process::MARK.into(),
-        format!("{}{}", kit.mark, kit.holder).into(),
-    );
+    let evaluator = view.snapshot.evaluator.clone();
+    env.insert("REMAND_EVALUATOR".into(), evaluator.into());
+    let mark = format!("{}{}", kit.mark, kit.holder);
+    env.insert(process::MARK.into(), mark.into());
     let home = kit.env.get("HOME").map(Path::new);
     let short = Short {
         program: command.program(home).into(),
@@ -180,32 +173,14 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
         Err(error) => return Err(sanitize::chain(&error)),
     };
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let stderr_line = stderr
-        .lines()
-        .rev()
-        .map(str::trim)
-        .find(|line| !line.is_empty());
-    let stderr_line = stderr_line.map(secret_scan::hide);
-    let stderr_line = stderr_line.map(|line| {
-        format!(
-            ": {}",
-            sanitize::line(&line.chars().take(300).collect::<String>())
-        )
-    });
+    let mut lines = stderr.lines().rev().map(str::trim);
+    let last = lines.find(|line| !line.is_empty()).map(secret_scan::hide);
+    let last = last.map(|line| sanitize::line(&line.chars().take(300).collect::<String>()));
+    let shown = text::prefixed(": ", last);
     match output.status {
         Some(0) => {}
-        Some(status) => {
-            return Err(format!(
-                "exited with status {status}{}",
-                stderr_line.unwrap_or_default()
-            ));
-        }
-        None => {
-            return Err(format!(
-                "killed by a signal{}",
-                stderr_line.unwrap_or_default()
-            ));
-        }
+        Some(status) => return Err(format!("exited with status {status}{shown}")),
+        None => return Err(format!("killed by a signal{shown}")),
     }
     if output.truncated {
         return Err(format!("it printed more than {} KiB", MOST_BYTES / 1024));
@@ -248,15 +223,8 @@ pub(crate) fn settle(
         }
     }
     bb::end_trouble(conn, name, now)?;
-    let next = definition
-        .schedule
-        .as_ref()
-        .and_then(|schedule| schedule.next_after(now));
-    let next = if view.snapshot.more_events {
-        next.map(|_| now)
-    } else {
-        next
-    };
+    let next = super::next_run(definition, now);
+    let next = next.map(|next| if view.snapshot.more_events { now } else { next });
     bb::set_cursor(conn, name, view.cursor, next, now)?;
     Ok(done)
 }
@@ -274,12 +242,8 @@ impl Kit {
     }
 
     fn try_again(&self, failures: i64, now: Time) -> Time {
-        let doublings = u32::try_from(failures.clamp(0, 16)).unwrap_or(16);
-        now.plus(
-            self.backoff_first
-                .saturating_mul(2_u32.saturating_pow(doublings))
-                .min(self.backoff_max),
-        )
+        let backoff = (self.backoff_first, self.backoff_max);
+        now.plus(clock::backoff(failures, backoff))
     }
 }
 
@@ -329,11 +293,7 @@ impl Commands {
     pub(crate) async fn run(self, stop: CancellationToken) {
         self.kit.end_left().await;
         let (mut loops, mut wakes) = (JoinSet::new(), Vec::new());
-        for definition in self
-            .definitions
-            .iter()
-            .filter(|definition| super::is_command(definition))
-        {
+        for definition in self.definitions.iter().filter(|one| super::is_command(one)) {
             let wake = Arc::new(Notify::new());
             wakes.push(Arc::clone(&wake));
             let around = (
@@ -341,12 +301,8 @@ impl Commands {
                 Arc::clone(&self.kit),
                 Arc::clone(&self.after),
             );
-            loops.spawn(run(
-                Arc::new(definition.clone()),
-                around,
-                wake,
-                stop.clone(),
-            ));
+            let definition = Arc::new(definition.clone());
+            loops.spawn(run(definition, around, wake, stop.clone()));
         }
         loop {
             tokio::select! {
@@ -420,10 +376,7 @@ pub(crate) async fn all_once(
     if definitions.iter().any(super::is_command) {
         kit.end_left().await;
     }
-    for definition in definitions
-        .iter()
-        .filter(|definition| super::is_command(definition))
-    {
+    for definition in definitions.iter().filter(|one| super::is_command(one)) {
         let (db, definition, kit) = (db.clone(), Arc::new(definition.clone()), Arc::clone(kit));
         passes.spawn(async move { pass(&db, &definition, &kit).await });
     }

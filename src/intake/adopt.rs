@@ -59,17 +59,15 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    fn hint(&self) -> Option<&'static str> {
+    fn hint(&self) -> &'static str {
         match self {
-            Self::Over(_) => Some("only open pull requests are watched"),
-            Self::Fork => Some(
-                "nothing can be pushed there: push the branch to the repository itself and open a PR from it",
-            ),
-            Self::DefaultBranch => {
-                Some("remand never pushes to it: open the PR from a separate branch")
+            Self::Over(_) => "only open pull requests are watched",
+            Self::Fork => {
+                "nothing can be pushed there: push the branch to the repository itself and open a PR from it"
             }
+            Self::DefaultBranch => "remand never pushes to it: open the PR from a separate branch",
             Self::BranchName(_) => {
-                Some("open the PR from a branch with letters, digits and . _ / - in its name")
+                "open the PR from a branch with letters, digits and . _ / - in its name"
             }
         }
     }
@@ -107,16 +105,12 @@ impl Intake {
         let pull = self.seen(ask, repo).await?;
         let name = format!("{repo}#{number}");
         if let Some(refused) = refusal(&pull, project) {
-            let hint = refused.hint().map(str::to_owned);
-            return Err(IntakeError::Refused {
-                what: format!("cannot watch {name}: {refused}"),
-                hint,
-            });
+            let what = format!("cannot watch {name}: {refused}");
+            return Err(IntakeError::refused(what, refused.hint()));
         }
         let (id, branch) = (project.project_id.clone(), pull.head_ref.clone());
-        self.db
-            .read(move |conn| refuse_twin(conn, &id, &branch))
-            .await?;
+        let refuse = self.db.read(move |conn| refuse_twin(conn, &id, &branch));
+        refuse.await?;
         let rules = (self.settings.rules)(&project.project_id);
         let wanted = Wanted {
             project,
@@ -168,11 +162,8 @@ impl Intake {
             Answer::New { value, .. } => Ok(value),
             Answer::Unchanged => {
                 let path = format!("{repo}#{}", ask.number);
-                Err(GithubError::Broken {
-                    path,
-                    what: "unexpected response: 304 Not Modified".to_owned(),
-                }
-                .into())
+                let what = "unexpected response: 304 Not Modified".to_owned();
+                Err(GithubError::Broken { path, what }.into())
             }
         }
     }
@@ -180,11 +171,11 @@ impl Intake {
     /// A pull request that a person with write permission has approved at this head, without any objection, needs no
     /// review by remand.
     async fn entry_state(&self, repo: &str, pull: &Pull) -> Result<State> {
+        let none = Marks::default();
         let reviews = self
             .github
-            .comments(CommentList::Reviews, repo, pull.number, &Marks::default())
-            .await?
-            .items;
+            .comments(CommentList::Reviews, repo, pull.number, &none);
+        let reviews = reviews.await?.items;
         let mut is_approved = false;
         for (author, verdict) in standing(&reviews, &pull.head_sha) {
             let may_make_work = match author.kind {
@@ -227,10 +218,8 @@ pub(super) fn standing<'a>(reviews: &'a [Comment], head: &str) -> Vec<(&'a Autho
         };
         match state {
             ReviewState::Approved | ReviewState::ChangesRequested | ReviewState::Dismissed => {
-                last.insert(
-                    author.id,
-                    (author, state, review.commit.as_deref() == Some(head)),
-                );
+                let is_of_head = review.commit.as_deref() == Some(head);
+                last.insert(author.id, (author, state, is_of_head));
             }
             ReviewState::Commented | ReviewState::Pending => {}
         }
@@ -253,12 +242,9 @@ fn refuse_twin(conn: &Conn, id: &crate::change::ProjectId, branch: &str) -> bb::
     let Some(twin) = bb::live_change_on(conn, id, branch)? else {
         return Ok(());
     };
-    let change = &twin.change_id;
+    let (change, worktree) = (&twin.change_id, &twin.worktree);
     Err(BoardError::Refused {
-        what: format!(
-            "its branch {branch} already belongs to {change}, in {}",
-            twin.worktree
-        ),
+        what: format!("its branch {branch} already belongs to {change}, in {worktree}"),
         hint: Some(format!(
             "`remand status {change}` shows it; `remand cancel {change}` closes it, then watch the PR"
         )),
@@ -267,22 +253,15 @@ fn refuse_twin(conn: &Conn, id: &crate::change::ProjectId, branch: &str) -> bb::
 
 /// The name on the forge of a project that can be pushed to.
 fn repo_to_push_to(project: &Project) -> Result<&str> {
-    let refused = |lacks: &str, hint: String| IntakeError::Refused {
-        what: format!("the project `{}` has no {lacks}", project.project_id),
-        hint: Some(hint),
-    };
+    let (id, path) = (&project.project_id, &project.path);
+    let lacks = |what: &str| format!("the project `{id}` has no {what}");
     let Some(repo) = &project.repo else {
-        return Err(refused(
-            "name on GitHub",
-            format!("`remand project add {} --repo OWNER/NAME`", project.path),
-        ));
+        let hint = format!("`remand project add {path} --repo OWNER/NAME`");
+        return Err(IntakeError::refused(lacks("name on GitHub"), hint));
     };
     if project.remote_url.is_none() {
-        let hint = format!(
-            "`remand project add {} --url URL` sets where its fixes are pushed",
-            project.path
-        );
-        return Err(refused("URL to push fixes to", hint));
+        let hint = format!("`remand project add {path} --url URL` sets where its fixes are pushed");
+        return Err(IntakeError::refused(lacks("URL to push fixes to"), hint));
     }
     Ok(repo)
 }

@@ -10,7 +10,7 @@ use super::adopt::{Ask, refusal};
 use super::read_failure::{ReadFailure, is_everywhere, not_kept, trouble};
 use super::{Intake, IntakeError, Passed, Result};
 use crate::blackboard::{self as bb, Conn, Project};
-use crate::change::{AdoptedBy, ChangeId, ProjectId};
+use crate::change::{AdoptedBy, ChangeId};
 use crate::clock::{self, Time};
 use crate::discover::Discover;
 use crate::event::{NewEvent, TargetType, body};
@@ -25,29 +25,28 @@ struct PassedOver {
     was_wanted: bool,
 }
 
+impl PassedOver {
+    fn although_wanted(reason: String) -> Self {
+        let was_wanted = true;
+        Self { reason, was_wanted }
+    }
+}
+
 impl Intake {
     /// Projects with discovery rules that are due.
     pub(super) async fn looking(&self) -> bb::Result<Vec<Project>> {
-        let all = self
-            .db
-            .read(|conn| {
-                let with_row =
-                    |project: Project| Ok((bb::discovery(conn, &project.project_id)?, project));
-                bb::list_projects(conn)?
-                    .into_iter()
-                    .map(with_row)
-                    .collect::<bb::Result<Vec<_>>>()
-            })
-            .await?;
+        let all = self.db.read(|conn| {
+            let with_row =
+                |project: Project| Ok((bb::discovery(conn, &project.project_id)?, project));
+            let projects = bb::list_projects(conn)?.into_iter();
+            projects.map(with_row).collect::<bb::Result<Vec<_>>>()
+        });
         let now = clock::now();
         let mut looking = Vec::new();
-        for (row, project) in all {
+        for (row, project) in all.await? {
             let has_place = project.repo.is_some() && project.remote_url.is_some();
-            if has_place
-                && (self.settings.rules)(&project.project_id)
-                    .discover
-                    .is_some()
-            {
+            let rules = (self.settings.rules)(&project.project_id).discover;
+            if has_place && rules.is_some() {
                 if row.next_read.is_none_or(|next| next <= now) {
                     looking.push(project);
                 }
@@ -122,13 +121,8 @@ impl Intake {
     }
 
     async fn not_had(&self, project: &Project, error: &GithubError) -> bb::Result<ReadFailure> {
-        let failures = self
-            .db
-            .read_of(&project.project_id, bb::discovery)
-            .await?
-            .failures;
-        let backoff = (self.settings.backoff_first, self.settings.backoff_max);
-        let trouble = trouble(error, failures, backoff, clock::now());
+        let known = self.db.read_of(&project.project_id, bb::discovery).await?;
+        let trouble = trouble(error, known.failures, self.settings.backoff(), clock::now());
         let (project, again_at) = (project.project_id.as_str(), trouble.next_read);
         tracing::warn!(project, %again_at, %error, "cannot discover pull requests");
         Ok(trouble)
@@ -143,11 +137,8 @@ impl Intake {
         passed: &mut Passed,
     ) -> Result<Option<Value>> {
         let repo = project.repo.clone().unwrap_or_default();
-        let known = self
-            .db
-            .read_of(&project.project_id, bb::discovery)
-            .await?
-            .marks;
+        let row = self.db.read_of(&project.project_id, bb::discovery).await?;
+        let known = row.marks;
         let settled = |marks: &Marks| json!({ "rules": rules, "project": project, "pages": marks });
         let pages = known
             .as_ref()
@@ -161,38 +152,27 @@ impl Intake {
         // The content of a page depends on the others: a list that has changed is read completely.
         let listed = self.github.open_pulls(&repo, &Marks::default()).await?;
         // A list that changes while it is read may contain an entry twice.
-        let pulls: BTreeMap<i64, Pull> = listed
-            .items
-            .into_iter()
-            .map(|pull| (pull.number, pull))
-            .collect();
+        let pulls = listed.items.into_iter().map(|pull| (pull.number, pull));
+        let pulls: BTreeMap<i64, Pull> = pulls.collect();
         let mut waits = false;
         let (seen_of, looked) = (project.clone(), rules.clone());
-        let fitting = self
-            .db
-            .write("discover", move |conn| {
-                see_all(conn, &seen_of, &looked, &pulls, clock::now())
-            })
-            .await?;
-        for pull in fitting {
-            match self.take_or_pass_over(project, rules, &pull).await {
-                Ok(is_new) => passed.adopted += usize::from(is_new),
+        let fitting = self.db.write("discover", move |conn| {
+            see_all(conn, &seen_of, &looked, &pulls, clock::now())
+        });
+        for pull in fitting.await? {
+            let reason = match self.take_or_pass_over(project, rules, &pull).await {
+                Ok(is_new) => {
+                    passed.adopted += usize::from(is_new);
+                    continue;
+                }
                 Err(error @ IntakeError::Github(_)) => return Err(error),
                 Err(IntakeError::Board(error)) if error.is_everywhere() => return Err(error.into()),
-                Err(IntakeError::Board(error)) => {
-                    waits = true;
-                    self.pass_over(project, &pull, sanitize::chain(&error))
-                        .await?;
-                }
-                Err(IntakeError::Refused { what, .. }) => {
-                    waits = true;
-                    self.pass_over(project, &pull, what).await?;
-                }
-                Err(IntakeError::Git(error)) => {
-                    waits = true;
-                    self.pass_over(project, &pull, error.to_string()).await?;
-                }
-            }
+                Err(IntakeError::Board(error)) => sanitize::chain(&error),
+                Err(IntakeError::Refused { what, .. }) => what,
+                Err(IntakeError::Git(error)) => error.to_string(),
+            };
+            waits = true;
+            self.pass_over(project, &pull, reason).await?;
         }
         Ok((!waits).then(|| settled(&listed.marks)))
     }
@@ -203,10 +183,8 @@ impl Intake {
         rules: &Discover,
         pull: &Pull,
     ) -> Result<bool> {
-        let open = self
-            .db
-            .read_of(&project.project_id, bb::open_adoptions)
-            .await?;
+        let id = &project.project_id;
+        let open = self.db.read_of(id, bb::open_adoptions).await?;
         if usize::try_from(open).is_ok_and(|open| open >= rules.max_open) {
             let what = format!("{open} are already open (max_open)");
             return Err(IntakeError::Refused { what, hint: None });
@@ -227,13 +205,10 @@ impl Intake {
 
     async fn pass_over(&self, project: &Project, pull: &Pull, reason: String) -> bb::Result<()> {
         let (project, pull) = (project.clone(), pull.clone());
-        let why = PassedOver {
-            reason,
-            was_wanted: true,
-        };
+        let why = PassedOver::although_wanted(reason);
         self.db
             .write("pass_over", move |conn| {
-                see(conn, &project, &pull, Some(&why), clock::now()).map(drop)
+                see(conn, &project, &pull, &why, clock::now())
             })
             .await
     }
@@ -259,23 +234,17 @@ fn see_all(
             reason,
             was_wanted: false,
         });
-        let had_its_turn =
-            bb::pruned_pull(conn, &project.project_id, pull.number)?.map(|reason| PassedOver {
-                reason,
-                was_wanted: true,
-            });
-        let why = by_rules.or(had_its_turn).or_else(|| {
-            refusal(pull, project).map(|refused| PassedOver {
-                reason: refused.to_string(),
-                was_wanted: true,
-            })
-        });
-        let is_fitting = why.is_none();
+        let had_its_turn = bb::pruned_pull(conn, &project.project_id, pull.number)?;
+        let refused = || refusal(pull, project).map(|refused| refused.to_string());
+        let otherwise = || {
+            had_its_turn
+                .or_else(refused)
+                .map(PassedOver::although_wanted)
+        };
         // A matching one keeps its reason until it is adopted or gets another reason.
-        if !is_fitting {
-            see(conn, project, pull, why.as_ref(), now)?;
-        } else {
-            fitting.push(pull.clone());
+        match by_rules.or_else(otherwise) {
+            Some(why) => see(conn, project, pull, &why, now)?,
+            None => fitting.push(pull.clone()),
         }
     }
     let numbers: Vec<i64> = pulls.keys().copied().collect();
@@ -293,45 +262,20 @@ fn look_again(conn: &Conn, row: &PullRow, change_id: &ChangeId, now: Time) -> bb
 
 /// The row has the reason for every pull request that is passed over, and `why` shows it. An event is appended only if
 /// the rules matched it now or before: not for hundreds of others, nor for each new reason.
-fn see(
-    conn: &Conn,
-    project: &Project,
-    pull: &Pull,
-    why: Option<&PassedOver>,
-    now: Time,
-) -> bb::Result<PullRow> {
-    let before = bb::pull_row(conn, &project.project_id, pull.number)?;
-    let row = bb::see_pull(
-        conn,
-        &project.project_id,
-        pull,
-        why.map(|why| why.reason.as_str()),
-    )?;
-    if let Some(why) = why
-        && before
-            .as_ref()
-            .map_or(why.was_wanted, |before| before.passed_over.is_none())
-    {
-        bb::append(
-            conn,
-            &not_taken(
-                &project.project_id,
-                project.repo.as_deref(),
-                pull,
-                &why.reason,
-            ),
-            now,
-        )?;
+fn see(conn: &Conn, project: &Project, pull: &Pull, why: &PassedOver, now: Time) -> bb::Result<()> {
+    let (id, reason) = (&project.project_id, why.reason.as_str());
+    let before = bb::pull_row(conn, id, pull.number)?;
+    bb::see_pull(conn, id, pull, Some(reason))?;
+    if !before.map_or(why.was_wanted, |before| before.passed_over.is_none()) {
+        return Ok(());
     }
-    Ok(row)
-}
-
-fn not_taken(project_id: &ProjectId, repo: Option<&str>, pull: &Pull, reason: &str) -> NewEvent {
-    let name = format!("{}#{}", repo.unwrap_or_default(), pull.number);
+    let repo = project.repo.as_deref().unwrap_or_default();
+    let name = format!("{repo}#{}", pull.number);
     let summary = format!("{name} is not adopted: {reason}");
     let skipped = body::Skipped {
         pull: Some(name),
         ..body::Skipped::because(body::SkipCode::NotTakenOver, reason)
     };
-    NewEvent::new(skipped, summary).on(TargetType::Project, project_id)
+    let event = NewEvent::new(skipped, summary).on(TargetType::Project, id);
+    bb::append(conn, &event, now).map(drop)
 }

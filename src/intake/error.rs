@@ -20,6 +20,14 @@ pub(crate) enum IntakeError {
     Board(BoardError),
 }
 
+impl IntakeError {
+    /// Creates a refusal with a hint about what to do instead.
+    pub(super) fn refused(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        let (what, hint) = (what.into(), Some(hint.into()));
+        Self::Refused { what, hint }
+    }
+}
+
 impl From<BoardError> for IntakeError {
     /// A refusal by the blackboard concerns the request, not the blackboard.
     fn from(error: BoardError) -> Self {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ struct Times {
 
 impl Looks {
     fn is_due(&self) -> bool {
-        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times = self.times();
         let is_due = times.last.is_none_or(|last| last.elapsed() >= LOOK_EVERY);
         if is_due {
             times.last = Some(Instant::now());
@@ -41,18 +41,18 @@ impl Looks {
     }
 
     fn is_left_alone(&self, repository: &Place) -> bool {
-        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        times
-            .failed
-            .get(&repository.common_dir)
-            .is_some_and(|failed| failed.elapsed() < LEFT_ALONE)
+        let times = self.times();
+        let failed = times.failed.get(&repository.common_dir);
+        failed.is_some_and(|failed| failed.elapsed() < LEFT_ALONE)
     }
 
     fn leave_alone(&self, repository: &Place) {
-        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        times
-            .failed
-            .insert(repository.common_dir.clone(), Instant::now());
+        let failed = repository.common_dir.clone();
+        self.times().failed.insert(failed, Instant::now());
+    }
+
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -87,19 +87,15 @@ impl Intake {
                     () = tokio::time::sleep(LIMIT) => Err(format!("git took more than {} s", LIMIT.as_secs())),
                 }
             };
-            let Some(looked) = until(stop, look).await else {
-                break;
-            };
-            let error = match looked {
-                Ok(moved) => {
-                    taken_back += self.take_back(moved).await?;
-                    continue;
+            match until(stop, look).await {
+                None => break,
+                Some(Ok(moved)) => taken_back += self.take_back(moved).await?,
+                Some(Err(error)) => {
+                    let path = repository.path.display();
+                    tracing::warn!(repository = %path, %error, "cannot read the branches of a repository, retrying in ten minutes");
+                    self.looks.leave_alone(&repository);
                 }
-                Err(error) => error,
-            };
-            let path = repository.path.display();
-            tracing::warn!(repository = %path, %error, "cannot read the branches of a repository, retrying in ten minutes");
-            self.looks.leave_alone(&repository);
+            }
         }
         Ok(taken_back)
     }
@@ -110,10 +106,8 @@ impl Intake {
         repository: &Place,
         changes: &[Change],
     ) -> Result<Vec<(Change, String)>, GitError> {
-        let names: Vec<&str> = changes
-            .iter()
-            .map(|change| change.branch.as_str())
-            .collect();
+        let names = changes.iter().map(|change| change.branch.as_str());
+        let names: Vec<&str> = names.collect();
         let tips = self.git.branch_tips(repository, &names).await?;
         let mut moved = Vec::new();
         for change in changes {

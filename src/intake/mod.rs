@@ -123,17 +123,20 @@ impl Settings {
     }
 
     fn next_read(&self, now: Time) -> Time {
-        self.every
-            .as_ref()
-            .and_then(|every| every.next_after(now))
-            .unwrap_or_else(|| now.plus(READ_EVERY))
+        let scheduled = self.every.as_ref().and_then(|every| every.next_after(now));
+        scheduled.unwrap_or_else(|| now.plus(READ_EVERY))
+    }
+
+    /// The pause after a first failure, and the longest one.
+    fn backoff(&self) -> (Duration, Duration) {
+        (self.backoff_first, self.backoff_max)
     }
 }
 
 impl Intake {
     /// Runs until `stop`. A request in progress is then dropped, and nothing of it is stored.
     pub(crate) async fn run(self: Arc<Self>, wake: Arc<Notify>, stop: CancellationToken) {
-        let mut again = None;
+        let mut again: Option<Duration> = None;
         loop {
             match self.pass(&stop).await {
                 Ok(passed) => {
@@ -149,9 +152,7 @@ impl Intake {
                 }
                 Err(error) => {
                     tracing::error!(error = ?error, "intake failed");
-                    again = Some(
-                        again.map_or(TRY_AGAIN, |pause: Duration| (pause * 2).min(LOOK_AGAIN)),
-                    );
+                    again = Some(again.map_or(TRY_AGAIN, |pause| LOOK_AGAIN.min(pause * 2)));
                 }
             }
             let pause = match again {
@@ -169,20 +170,14 @@ impl Intake {
     /// Makes everything due whose time was stored by a clock that was ahead.
     pub(crate) async fn void_implausible(&self) -> bb::Result<()> {
         let latest = self.settings.latest(clock::now());
-        if self
-            .db
-            .read(move |conn| bb::implausible(conn, &latest))
-            .await?
-            .is_empty()
-        {
+        let found = self.db.read(move |conn| bb::implausible(conn, &latest));
+        if found.await?.is_empty() {
             return Ok(());
         }
-        let voided = self
-            .db
-            .write("void_implausible", move |conn| {
-                bb::void_implausible(conn, &latest)
-            })
-            .await?;
+        let voided = self.db.write("void_implausible", move |conn| {
+            bb::void_implausible(conn, &latest)
+        });
+        let voided = voided.await?;
         tracing::warn!(voided, "the clock was ahead; postponed work is due now");
         Ok(())
     }
@@ -191,13 +186,12 @@ impl Intake {
     /// rules.
     pub(crate) async fn pass(&self, stop: &CancellationToken) -> bb::Result<Passed> {
         self.void_implausible().await?;
-        let mut passed = Passed::default();
         // An error that affects every request is not hit again by each of them.
         let mut in_the_way = None;
-        passed = passed.and(self.read_due(stop, &mut in_the_way).await?);
+        let mut passed = self.read_due(stop, &mut in_the_way).await?;
         for project in self.looking().await? {
-            let Some(one) = until(stop, self.discover_or_put_off(&project, &mut in_the_way)).await
-            else {
+            let discover = self.discover_or_put_off(&project, &mut in_the_way);
+            let Some(one) = until(stop, discover).await else {
                 return Ok(passed);
             };
             passed = passed.and(one?);
@@ -254,8 +248,8 @@ impl Intake {
                 Err(error) => {
                     tracing::error!(number = row.number, ?error, "cannot store a pull request");
                     let next = self.settings.next_read(clock::now());
-                    self.put_off(&row, read_failure::not_kept(&error, next))
-                        .await?;
+                    let failure = read_failure::not_kept(&error, next);
+                    self.put_off(&row, failure).await?;
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::blackboard::{self as bb, BoardError, Conn, FailedRead, Project};
 use crate::change::{AdoptedBy, Change, ChangeId, State};
 use crate::clock::{self, Time};
 use crate::github::{Answer, CommentList, Fetch, Github, GithubError, Marks};
-use crate::proposal::{self, Bound, Escalation, decision};
+use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::pull_request::{
     Author, Comment, CommentKind, Permission, Pull, PullRow, PullState, Trust, TrustDecision,
 };
@@ -101,9 +101,8 @@ impl Intake {
         }
         let comments = self.taken(&before, fetched.comments).await?;
         let pull = fetched.pull.as_ref().map(|(pull, _)| pull);
-        let purpose = self
-            .purpose(&fetch, &before.repo, pull, &row.purpose)
-            .await?;
+        let purpose = self.purpose(&fetch, &before.repo, pull, &row.purpose);
+        let purpose = purpose.await?;
         let (state, shown) = match pull {
             Some(pull) => (pull.state, pull.head_sha.as_str()),
             None => (row.state, row.head_sha.as_str()),
@@ -130,13 +129,8 @@ impl Intake {
             row: row.clone(),
             known_head: before.change.head,
         };
-        let stored = self
-            .db
-            .write("read", move |conn| {
-                bb::take_in_pull(conn, &read, clock::now())
-            })
-            .await?;
-        Ok(stored)
+        let take_in = move |conn: &Conn| bb::take_in_pull(conn, &read, clock::now());
+        Ok(self.db.write("read", take_in).await?)
     }
 
     /// Asks the forge for the pull request and all its lists, within the time of one fetch.
@@ -154,20 +148,12 @@ impl Intake {
         };
         // Reviews first: the comments of a review that is listed are listed too.
         let at = (repo, number);
-        let reviews = github
-            .comments_in(fetch, CommentList::Reviews, at, &known.reviews)
-            .await?;
-        let review_comments = github
-            .comments_in(
-                fetch,
-                CommentList::ReviewComments,
-                at,
-                &known.review_comments,
-            )
-            .await?;
-        let issue_comments = github
-            .comments_in(fetch, CommentList::IssueComments, at, &known.issue_comments)
-            .await?;
+        let (list, marks) = (CommentList::Reviews, &known.reviews);
+        let reviews = github.comments_in(fetch, list, at, marks).await?;
+        let (list, marks) = (CommentList::ReviewComments, &known.review_comments);
+        let review_comments = github.comments_in(fetch, list, at, marks).await?;
+        let (list, marks) = (CommentList::IssueComments, &known.issue_comments);
+        let issue_comments = github.comments_in(fetch, list, at, marks).await?;
         let mut comments = reviews.items;
         comments.extend(review_comments.items);
         comments.extend(issue_comments.items);
@@ -187,12 +173,12 @@ impl Intake {
     /// The forge was too slow: keeps the pages that were read, and the next fetch continues from there.
     async fn keep_for_next_fetch(&self, row: &PullRow, fetch: Fetch) -> bb::Result<()> {
         let kept = fetch.into_kept();
-        let backoff = (self.settings.backoff_first, self.settings.backoff_max);
+        let settings = &self.settings;
         let slow = too_slow(
-            self.settings.fetch_limit,
+            settings.fetch_limit,
             kept.len(),
             row.failures,
-            backoff,
+            settings.backoff(),
             clock::now(),
         );
         tracing::warn!(
@@ -219,17 +205,12 @@ impl Intake {
         before: &Before,
         comments: Vec<Comment>,
     ) -> Result<Vec<(Comment, TrustDecision)>> {
-        let ours = self
-            .db
-            .read_of(&before.change.change_id, bb::our_posts)
-            .await?;
+        let id = &before.change.change_id;
+        let ours = self.db.read_of(id, bb::our_posts).await?;
         let written = Written::new(ours, &comments);
         let (mut taken, mut seen) = (Vec::new(), BTreeSet::new());
-        for comment in comments
-            .into_iter()
-            .filter(|comment| !is_as_it_was(comment, before))
-        {
-            if !seen.insert(comment.key()) {
+        for comment in comments {
+            if is_as_it_was(&comment, before) || !seen.insert(comment.key()) {
                 continue;
             }
             let decision = if before.known_comments.contains_key(&comment.key()) {
@@ -273,11 +254,8 @@ impl Intake {
     /// Returns the cached permission of an account, or asks the forge.
     pub(super) async fn permission(&self, repo: &str, author: &Author) -> Result<Permission> {
         let (holds, id, name) = (self.settings.permission_holds, author.id, repo.to_owned());
-        let known = self
-            .db
-            .read(move |conn| bb::known_permission(conn, &name, id, holds, clock::now()))
-            .await?;
-        if let Some(permission) = known {
+        let known = move |conn: &Conn| bb::known_permission(conn, &name, id, holds, clock::now());
+        if let Some(permission) = self.db.read(known).await? {
             return Ok(permission);
         }
         let asked_at = clock::now();
@@ -305,7 +283,7 @@ impl Intake {
     }
 
     pub(super) async fn fail_read(&self, row: &PullRow, error: &GithubError) -> bb::Result<()> {
-        let backoff = (self.settings.backoff_first, self.settings.backoff_max);
+        let backoff = self.settings.backoff();
         let trouble = trouble(error, row.failures, backoff, clock::now());
         tracing::warn!(
             change = row.change_id.as_ref().map(ChangeId::as_str),
@@ -348,14 +326,13 @@ pub(super) fn keep_for_their_review(
     seen: &BTreeMap<i64, String>,
     now: Time,
 ) -> BTreeMap<i64, String> {
-    let reviews: BTreeSet<i64> = comments
+    let reviews = comments
         .iter()
-        .filter(|comment| comment.kind == CommentKind::Review)
-        .map(|comment| comment.forge_id)
-        .collect();
+        .filter(|one| one.kind == CommentKind::Review);
+    let reviews: BTreeSet<String> = reviews.map(Comment::key).collect();
     let is_there = |review: i64| {
-        reviews.contains(&review)
-            || known.contains_key(&format!("{}:{review}", CommentKind::Review))
+        let key = format!("{}:{review}", CommentKind::Review);
+        reviews.contains(&key) || known.contains_key(&key)
     };
     let is_alone = |comment: &Comment| {
         comment.kind == CommentKind::ReviewComment
@@ -429,12 +406,8 @@ fn put_off(conn: &Conn, row: &PullRow, trouble: &ReadFailure, now: Time) -> bb::
         bb::escalate(conn, change_id, &refused(&change, &trouble.reason), now)?;
     }
     if trouble.kind == Kind::TooSlow && found.slow_reads >= SLOW_READS {
-        bb::escalate(
-            conn,
-            change_id,
-            &unread_in_time(&change, found.slow_reads, &trouble.reason),
-            now,
-        )?;
+        let escalation = unread_in_time(&change, found.slow_reads, &trouble.reason);
+        bb::escalate(conn, change_id, &escalation, now)?;
     }
     Ok(())
 }
@@ -446,8 +419,8 @@ fn unread_in_time(change: &Change, times: i64, reason: &str) -> Escalation {
         decision!(
             "if GitHub is slow or the PR is very long, raise `github.fetch_limit_s`; the change continues once \
              the PR is read, or immediately with {retry}; otherwise {cancel}",
-            retry = proposal::Decision::retry(id),
-            cancel = proposal::Decision::cancel(id),
+            retry = Decision::retry(id),
+            cancel = Decision::cancel(id),
         ),
     )
     .at_bound(Bound::Unreadable)
@@ -460,8 +433,8 @@ fn refused(change: &Change, reason: &str) -> Escalation {
         decision!(
             "if it still exists, give gh's account access to it: the change continues once the PR is readable, \
              or immediately with {retry}; otherwise {cancel}",
-            retry = proposal::Decision::retry(id),
-            cancel = proposal::Decision::cancel(id),
+            retry = Decision::retry(id),
+            cancel = Decision::cancel(id),
         ),
     )
     .at_bound(Bound::Unreadable)

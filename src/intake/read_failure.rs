@@ -44,7 +44,7 @@ pub(super) fn trouble(
     backoff: (Duration, Duration),
     now: Time,
 ) -> ReadFailure {
-    let later = now.plus(pause(failures, backoff));
+    let later = now.plus(clock::backoff(failures, backoff));
     let (next_read, kind) = match error {
         GithubError::Limited { until } => {
             // Uses the forge's clock: ours may be behind.
@@ -83,7 +83,7 @@ pub(super) fn too_slow(
     ReadFailure {
         reason,
         code: ReadTrouble::TooSlow,
-        next_read: now.plus(pause(failures, backoff)),
+        next_read: now.plus(clock::backoff(failures, backoff)),
         kind: Kind::TooSlow,
     }
 }
@@ -138,14 +138,6 @@ pub(super) fn spent(rate: &Rate, reserve: i64, now: Time) -> Option<ReadFailure>
         next_read: *resets_at,
         kind: Kind::HoldsIfNeeded,
     })
-}
-
-/// Doubles with each failure in a row, up to the maximum.
-fn pause(failures: i64, (first, longest): (Duration, Duration)) -> Duration {
-    let doublings = u32::try_from(failures.clamp(0, 20)).unwrap_or(20);
-    first
-        .saturating_mul(2_u32.saturating_pow(doublings))
-        .min(longest)
 }
 
 #[cfg(test)]

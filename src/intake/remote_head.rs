@@ -38,9 +38,8 @@ impl Intake {
         let (id, head) = (before.change.change_id.clone(), shown.head.to_owned());
         let is_older = self
             .db
-            .read(move |conn| bb::was_on_remote(conn, &id, &head))
-            .await?;
-        Ok(if is_older {
+            .read(move |conn| bb::was_on_remote(conn, &id, &head));
+        Ok(if is_older.await? {
             row.head_sha.clone()
         } else {
             shown.head.to_owned()

@@ -26,13 +26,12 @@ pub(super) struct Written {
 
 pub(super) fn known<'a>(comment: &'a Comment, written: &Written, bots: &[i64]) -> Known<'a> {
     if written.is_ours(comment) {
-        return decided(Trust::Ours, "written by remand", false);
+        return decided(Trust::Ours, "written by remand");
     }
     if written.is_by_another(comment) {
         return decided(
             Trust::ShownOnly,
             "written by another remand, or by this one with another blackboard",
-            false,
         );
     }
     by_account(comment.author.as_ref(), bots)
@@ -41,34 +40,23 @@ pub(super) fn known<'a>(comment: &'a Comment, written: &Written, bots: &[i64]) -
 /// Decides by the author's account.
 pub(super) fn by_account<'a>(author: Option<&'a Author>, bots: &[i64]) -> Known<'a> {
     let Some(author) = author else {
-        return decided(
-            Trust::ShownOnly,
-            "its author's account no longer exists",
-            false,
-        );
+        return decided(Trust::ShownOnly, "its author's account no longer exists");
     };
     match author.kind {
         AuthorKind::User if !is_users_name(&author.login) => decided(
             Trust::ShownOnly,
             "its author's name is not a valid user name: no permission on the repository",
-            false,
         ),
         AuthorKind::User => Known::Ask(author),
-        AuthorKind::Bot if bots.contains(&author.id) => decided(
-            Trust::MayMakeWork,
-            &format!("the bot {} is listed", author.id),
-            false,
-        ),
-        AuthorKind::Bot => decided(
-            Trust::ShownOnly,
-            &format!("the bot {} is not listed", author.id),
-            false,
-        ),
-        AuthorKind::Other => decided(
-            Trust::ShownOnly,
-            "its author is neither a user nor a bot",
-            false,
-        ),
+        AuthorKind::Bot if bots.contains(&author.id) => {
+            let reason = format!("the bot {} is listed", author.id);
+            decided(Trust::MayMakeWork, &reason)
+        }
+        AuthorKind::Bot => {
+            let reason = format!("the bot {} is not listed", author.id);
+            decided(Trust::ShownOnly, &reason)
+        }
+        AuthorKind::Other => decided(Trust::ShownOnly, "its author is neither a user nor a bot"),
     }
 }
 
@@ -160,10 +148,11 @@ fn is_users_name(login: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-fn decided<'a>(trust: Trust, reason: &str, is_person: bool) -> Known<'a> {
+/// A decision that needs no permission, so not about a person's account.
+fn decided<'a>(trust: Trust, reason: &str) -> Known<'a> {
     Known::Decided(TrustDecision {
         trust,
         reason: reason.to_owned(),
-        is_person,
+        is_person: false,
     })
 }

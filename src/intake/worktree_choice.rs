@@ -7,6 +7,7 @@ use super::{IntakeError, Result};
 use crate::blackboard::Project;
 use crate::git::{Git, GitError, Listed};
 use crate::project_settings::ProjectSettings;
+use crate::text::list;
 
 /// Number of names that are tried for a managed worktree.
 const NAMES: u32 = 100;
@@ -30,11 +31,9 @@ pub(super) struct WorktreeChoice {
 pub(super) async fn found_or_planned(git: &Git, wanted: &Wanted<'_>) -> Result<WorktreeChoice> {
     let found = git.project_at(Path::new(&wanted.project.path)).await?;
     if found.common_dir != Path::new(&wanted.project.common_dir) {
-        let what = format!(
-            "{} is not the repository that was added",
-            wanted.project.path
-        );
-        return Err(refused(what, "see `remand project list`".to_owned()));
+        let path = &wanted.project.path;
+        let what = format!("{path} is not the repository that was added");
+        return Err(IntakeError::refused(what, "see `remand project list`"));
     }
     let all = git.worktrees(&found).await?;
     // The main checkout belongs to the user, on any branch.
@@ -44,13 +43,8 @@ pub(super) async fn found_or_planned(git: &Git, wanted: &Wanted<'_>) -> Result<W
     let Some(listed) = all.iter().find(is_fit) else {
         return planned(wanted, &all);
     };
-    wanted.checked(
-        &listed
-            .path
-            .canonicalize()
-            .unwrap_or_else(|_| listed.path.clone()),
-        &found.path,
-    )
+    let path = listed.path.canonicalize();
+    wanted.checked(&path.unwrap_or_else(|_| listed.path.clone()), &found.path)
 }
 
 /// Returns the worktree that somebody named, which must belong to the project and be on the branch.
@@ -60,21 +54,15 @@ pub(super) async fn named(git: &Git, wanted: &Wanted<'_>, path: &Path) -> Result
     let project = wanted.project;
     if worktree.place.common_dir != Path::new(&project.common_dir) {
         let what = format!("{shown} is not a worktree of {}", project.path);
-        return Err(refused(
-            what,
-            format!("`git -C {} worktree list` lists them", project.path),
-        ));
+        let hint = format!("`git -C {} worktree list` lists them", project.path);
+        return Err(IntakeError::refused(what, hint));
     }
     if worktree.branch.as_deref() != Some(wanted.branch) {
-        let on = worktree.branch.as_deref().unwrap_or("no branch");
-        let what = format!(
-            "{shown} is on {on}, but the branch of the PR is {}",
-            wanted.branch
-        );
-        return Err(refused(
-            what,
-            format!("`git -C {shown} switch {}`", wanted.branch),
-        ));
+        let (on, branch) = (worktree.branch.as_deref(), wanted.branch);
+        let on = on.unwrap_or("no branch");
+        let what = format!("{shown} is on {on}, but the branch of the PR is {branch}");
+        let hint = format!("`git -C {shown} switch {branch}`");
+        return Err(IntakeError::refused(what, hint));
     }
     wanted.checked(&worktree.place.path, Path::new(&project.path))
 }
@@ -87,8 +75,8 @@ impl Wanted<'_> {
             let what = format!(
                 "{shown} is the project's main checkout (on {branch}), which remand does not use"
             );
-            let hint = "without --worktree, remand creates a worktree".to_owned();
-            return Err(refused(what, hint));
+            let hint = "without --worktree, remand creates a worktree";
+            return Err(IntakeError::refused(what, hint));
         }
         let is_in = |root: &PathBuf| root.canonicalize().is_ok_and(|root| path.starts_with(root));
         let is_own = is_in(&self.rules.own_worktrees);
@@ -97,18 +85,11 @@ impl Wanted<'_> {
             roots.extend(Path::new(&self.project.path).parent().map(Path::to_owned));
         }
         if !is_own && !roots.iter().any(is_in) {
-            let roots: Vec<String> = roots
-                .iter()
-                .map(|root| root.display().to_string())
-                .collect();
-            let what = format!(
-                "{shown} is not in an allowed directory for worktrees: {}",
-                roots.join(", ")
-            );
+            let roots = list(roots.iter().map(|root| root.display()));
+            let what = format!("{shown} is not in an allowed directory for worktrees: {roots}");
             let hint =
-                "add its directory to `worktree_roots` in the configuration, or move the worktree"
-                    .to_owned();
-            return Err(refused(what, hint));
+                "add its directory to `worktree_roots` in the configuration, or move the worktree";
+            return Err(IntakeError::refused(what, hint));
         }
         Ok(WorktreeChoice {
             path: text(path)?,
@@ -132,10 +113,8 @@ fn planned(wanted: &Wanted<'_>, all: &[Listed]) -> Result<WorktreeChoice> {
     let is_free = |path: &PathBuf| path.symlink_metadata().is_err() || is_ours(path);
     let Some(path) = free.into_iter().find(is_free) else {
         let what = format!("{} has too many worktrees for this PR", folder.display());
-        return Err(refused(
-            what,
-            "remove unused ones: `git worktree remove PATH`".to_owned(),
-        ));
+        let hint = "remove unused ones: `git worktree remove PATH`";
+        return Err(IntakeError::refused(what, hint));
     };
     Ok(WorktreeChoice {
         path: text(&path)?,
@@ -160,11 +139,4 @@ fn text(path: &Path) -> Result<String> {
         path: path.to_owned(),
     })?;
     Ok(text.to_owned())
-}
-
-fn refused(what: String, hint: String) -> IntakeError {
-    IntakeError::Refused {
-        what,
-        hint: Some(hint),
-    }
 }

@@ -104,7 +104,7 @@ fn whole(path: &Path, copy: &Connection) -> Result<Copied> {
     let pages = copy
         .sqlite()
         .pragma_query_value(None, "page_count", |row| row.get(0))?;
-    let events = copy.one("SELECT count(*) FROM events", &[], |row| row.get(0))?;
+    let events = copy.value("SELECT count(*) FROM events", &[])?;
     let found = violations(copy, Depth::Quick)?;
     if let Some(damage) = found.iter().find(|violation| violation.invariant == "I12") {
         return Err(open::unusable(

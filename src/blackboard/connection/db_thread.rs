@@ -16,7 +16,7 @@ use super::identity::{Identity, Vanished};
 use super::open;
 use crate::blackboard::escalate::{Handed, handed_over_since};
 use crate::blackboard::events::newest_event;
-use crate::blackboard::sql::{self, Begin, Connection};
+use crate::blackboard::sql::{Begin, Connection};
 use crate::blackboard::{BoardError, Result};
 use crate::clock::Time;
 use crate::failpoint::crash_point;
@@ -173,27 +173,21 @@ struct Lost {
 impl Lost {
     /// Creates the reason from the error of a step.
     fn by(error: &BoardError) -> Self {
-        if let BoardError::Vanished { path, how } = error {
-            return Self {
-                code: None,
-                vanished: Some((path.clone(), *how)),
-                why: error.to_string(),
-            };
-        }
-        let (BoardError::Full(source) | BoardError::Busy(source) | BoardError::Sqlite(source)) =
-            error
-        else {
-            return Self {
-                code: None,
-                vanished: None,
-                why: error.to_string(),
-            };
-        };
-        Self {
-            code: source.sqlite_code(),
+        let mut lost = Self {
+            code: None,
             vanished: None,
-            why: source.to_string(),
+            why: error.to_string(),
+        };
+        if let BoardError::Vanished { path, how } = error {
+            lost.vanished = Some((path.clone(), *how));
+        } else if let BoardError::Full(source)
+        | BoardError::Busy(source)
+        | BoardError::Sqlite(source) = error
+        {
+            lost.code = source.sqlite_code();
+            lost.why = source.to_string();
         }
+        lost
     }
 
     /// Converts the reason to an error. A full disk and a persistent lock keep their kind, so that
@@ -205,17 +199,14 @@ impl Lost {
                 how: *how,
             };
         }
-        match self.code {
-            Some(code)
-                if matches!(
-                    code.code,
-                    ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked
-                ) =>
-            {
-                sql::Error::from(rusqlite::Error::SqliteFailure(code, Some(self.why.clone())))
-                    .into()
-            }
-            _ => BoardError::Batch(self.why.clone()),
+        let passes = [
+            ErrorCode::DiskFull,
+            ErrorCode::DatabaseBusy,
+            ErrorCode::DatabaseLocked,
+        ];
+        match self.code.filter(|code| passes.contains(&code.code)) {
+            Some(code) => rusqlite::Error::SqliteFailure(code, Some(self.why.clone())).into(),
+            None => BoardError::Batch(self.why.clone()),
         }
     }
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::migrate;
+use crate::blackboard::Result;
 use crate::blackboard::sql::Connection;
-use crate::blackboard::{Result, from_row};
-use crate::change::{OnMaxCycles, State};
+use crate::change::{Change, OnMaxCycles, State};
 use crate::event::{Event, body};
 use crate::state::{self, Facts, Move};
 
@@ -133,7 +133,7 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
         Depth::Full => "PRAGMA integrity_check",
         Depth::Quick => "PRAGMA quick_check",
     };
-    let mut damage = conn.values::<String>(integrity, &[])?;
+    let mut damage = conn.list::<String>(integrity, &[])?;
     damage.retain(|line| line != "ok");
     damage.extend(conn.all("PRAGMA foreign_key_check", &[], |row| {
         let (from, to): (String, String) = (row.get(0)?, row.get(2)?);
@@ -146,7 +146,7 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
         return Ok(found);
     }
     for (invariant, sql) in QUERIES {
-        let broken = conn.values(sql, &[])?;
+        let broken = conn.list(sql, &[])?;
         found.extend(broken.into_iter().map(violation(invariant)));
     }
     replay(conn, &mut found)?;
@@ -156,10 +156,13 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
 /// I7: every recorded transition is in the table, and replaying them gives the stored state.
 fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
     let mut at: BTreeMap<String, (State, Option<State>)> = BTreeMap::new();
-    let moves = conn.all(
+    let mut broken = |what| {
+        let invariant = "I7";
+        found.push(Violation { invariant, what });
+    };
+    let moves: Vec<Event> = conn.list(
         "SELECT * FROM events WHERE event_type = 'state_changed' ORDER BY id",
         &[],
-        from_row::event,
     )?;
     for event in moves {
         let Some(id) = event.change_id.as_ref().map(ToString::to_string) else {
@@ -169,47 +172,29 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
             .body::<body::StateChanged>()
             .and_then(|moved| moved.to)
         else {
-            found.push(Violation {
-                invariant: "I7",
-                what: format!("event {} has no target state", event.id),
-            });
+            broken(format!("event {} has no target state", event.id));
             continue;
         };
         if let Some((was, escalated_from)) = at.get(&id).copied()
             && !allowed(&event, was, escalated_from, to)
         {
-            let what = format!(
+            broken(format!(
                 "event {}: invalid transition of {id} from {was} to {to}",
                 event.id
-            );
-            found.push(Violation {
-                invariant: "I7",
-                what,
-            });
+            ));
         }
-        let from = at.get(&id).map(|(state, _)| *state);
-        at.insert(
-            id,
-            (
-                to,
-                (to == State::Escalated)
-                    .then(|| from.map(state::resting))
-                    .flatten(),
-            ),
-        );
+        let from = at.get(&id).filter(|_| to == State::Escalated);
+        let escalated_from = from.map(|(state, _)| state::resting(*state));
+        at.insert(id, (to, escalated_from));
     }
-    for change in conn.all("SELECT * FROM changes", &[], from_row::change)? {
+    for change in conn.list::<Change>("SELECT * FROM changes", &[])? {
         let replayed = at.get(change.change_id.as_str()).map(|(state, _)| *state);
         if replayed != Some(change.state) {
             let replayed_name = replayed.map_or("nothing", State::as_str);
-            let what = format!(
+            broken(format!(
                 "{} is {}, but its events lead to {replayed_name}",
                 change.change_id, change.state
-            );
-            found.push(Violation {
-                invariant: "I7",
-                what,
-            });
+            ));
         }
     }
     Ok(())

@@ -85,13 +85,8 @@ pub(crate) fn apply_proposal(
             let summary = format!("{by} approved {}", short_sha(head));
             let event = NewEvent::about(id, approved, summary).by(&actor);
             let event_id = crate::blackboard::append(conn, &event, now)?;
-            feedback::judge(
-                conn,
-                feedback_id,
-                (FeedbackOutcome::Approved, None),
-                Some(event_id),
-                now,
-            )
+            let judged = (FeedbackOutcome::Approved, None);
+            feedback::judge(conn, feedback_id, judged, Some(event_id), now)
         }
         Proposal::Settle {
             feedback_id,
@@ -160,12 +155,9 @@ fn create_fix(
         return Ok(false);
     };
     let id = &change.change_id;
-    let fix_cycle = if begins_round {
-        0
-    } else {
-        change.budget.fix_cycle
-    };
-    let max_fix_cycles = change.budget.max_fix_cycles;
+    let budget = &change.budget;
+    let fix_cycle = if begins_round { 0 } else { budget.fix_cycle };
+    let max_fix_cycles = budget.max_fix_cycles;
     let new = NewItem {
         rejection_id: Some(newest.clone()),
         title: format!("Fix {}", change.title),
@@ -182,17 +174,8 @@ fn create_fix(
     };
     rejections::reopen_for_rejection(conn, change, now)?;
     // A head that is about to change needs no verdict.
-    for open in items::items_of(conn, id)? {
-        if open.source == Source::CodeReview && open.status.is_open() {
-            items::cancel_item(
-                conn,
-                &open.item_id,
-                "a fix for this head was created",
-                "remand",
-                now,
-            )?;
-        }
-    }
+    let reason = "a fix for this head was created";
+    items::cancel_reviews(conn, id, reason, "remand", now)?;
     if begins_round {
         conn.execute(
             "UPDATE changes SET fix_cycle = 0, progress_since = :now, auto_fix = 1 WHERE change_id = :id",
@@ -213,19 +196,14 @@ fn create_fix(
         max_fix_cycles,
         count(rejections.len(), "rejection")
     );
-    let event = about_item(
-        id,
-        &item.item_id,
-        body::FixCreated {
-            item_id: Some(item.item_id.clone()),
-            rejections: rejections.to_vec(),
-            fix_cycle,
-            max_fix_cycles,
-            context: context(conn, &item.item_id)?,
-        },
-        summary,
-    )
-    .by(evaluator);
+    let created = body::FixCreated {
+        item_id: Some(item.item_id.clone()),
+        rejections: rejections.to_vec(),
+        fix_cycle,
+        max_fix_cycles,
+        context: context(conn, &item.item_id)?,
+    };
+    let event = about_item(&item, created, summary).by(evaluator);
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
 }
@@ -310,7 +288,7 @@ fn context(conn: &Connection, item_id: &ItemId) -> Result<Vec<RejectionContext>>
 /// Returns the newest event that an evaluator has turned into rows.
 pub(crate) fn cursor(conn: &Connection, evaluator: &str) -> Result<i64> {
     Ok(conn
-        .optional_value(
+        .find(
             "SELECT cursor FROM evaluators WHERE name = :name",
             params! { name: evaluator },
         )?

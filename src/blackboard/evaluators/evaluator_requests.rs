@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::blackboard::connection::savepoint::apart;
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::sql::{Connection, impl_from_row, params};
 use crate::blackboard::work::items;
 use crate::blackboard::{BoardError, Guidance, NewItem, Result};
 use crate::change::{Change, ChangeId, State};
@@ -45,7 +45,7 @@ pub(crate) fn apply_request(
     request: &EvaluatorRequest,
     now: Time,
 ) -> Result<bool> {
-    let before: Option<String> = conn.optional_value(
+    let before: Option<String> = conn.find(
         "SELECT outcome FROM proposals WHERE evaluator = :evaluator AND key = :key",
         params! { evaluator, key: request.key },
     )?;
@@ -102,11 +102,10 @@ pub(crate) fn skip_line(
 /// True if the daily number of reported lines of an evaluator is reached and this line is not one of them: with a time
 /// or a number in it, every line would be a new one.
 fn is_line_limit_reached(conn: &Connection, evaluator: &str, key: &str, now: Time) -> Result<bool> {
-    let (reported, is_known): (i64, bool) = conn.one(
+    let (reported, is_known): (i64, bool) = conn.value(
         "SELECT coalesce(sum(made_at >= :today), 0), coalesce(max(key = :key), 0) FROM proposals
          WHERE evaluator = :evaluator AND key > :line AND key < :past",
         params! { today: day_of(now), key, evaluator, line: LINE, past: PAST_LINES },
-        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     Ok(reported >= MOST_LINES && !is_known)
 }
@@ -176,12 +175,10 @@ fn carry_out(
             };
             let item = match (change_id, project_id) {
                 (Some(id), _) => items::insert_item(conn, &live(conn, id)?, &new, now)?,
-                (None, Some(id)) => items::insert_for_project(
-                    conn,
-                    &crate::blackboard::project(conn, id)?,
-                    &new,
-                    now,
-                )?,
+                (None, Some(id)) => {
+                    let project = crate::blackboard::project(conn, id)?;
+                    items::insert(conn, &project.project_id, None, &new, now)?
+                }
                 (None, None) => None,
             };
             if let Some(item) = item {
@@ -213,9 +210,8 @@ fn carry_out(
             decide,
         } => {
             if live(conn, change_id)?.state == State::Escalated {
-                return Err(refused(format!(
-                    "{change_id} is already waiting for a person"
-                )));
+                let what = format!("{change_id} is already waiting for a person");
+                return Err(BoardError::refused(what));
             }
             let decision = decide.clone().map(Decision::from).unwrap_or_else(|| {
                 decision!(
@@ -242,13 +238,10 @@ fn carry_out(
 fn live(conn: &Connection, id: &ChangeId) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
     if change.state.is_over() {
-        return Err(refused(format!("{id} is already {}", change.state)));
+        let what = format!("{id} is already {}", change.state);
+        return Err(BoardError::refused(what));
     }
     Ok(change)
-}
-
-fn refused(what: String) -> BoardError {
-    BoardError::Refused { what, hint: None }
 }
 
 fn change_of(what: &RequestKind) -> Option<&ChangeId> {
@@ -305,8 +298,10 @@ pub(crate) fn end_trouble(conn: &Connection, name: &str, now: Time) -> Result<bo
         "DELETE FROM evaluator_troubles WHERE name = :name",
         params! { name },
     )?;
-    let failures = usize::try_from(trouble.failures).unwrap_or_default();
-    let failures = count(failures, "pass");
+    let failures = count(
+        usize::try_from(trouble.failures).unwrap_or_default(),
+        "pass",
+    );
     let summary = format!("{name} works again ({failures} failed)");
     let resumed = body::Resumed {
         reason: "it works again".to_owned(),
@@ -318,21 +313,14 @@ pub(crate) fn end_trouble(conn: &Connection, name: &str, now: Time) -> Result<bo
 }
 
 pub(crate) fn trouble_of(conn: &Connection, name: &str) -> Result<Option<RequestError>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM evaluator_troubles WHERE name = :name",
         params! { name },
-        from_row,
     )
 }
 
 pub(crate) fn troubles(conn: &Connection) -> Result<Vec<RequestError>> {
-    conn.all(
-        "SELECT * FROM evaluator_troubles ORDER BY name",
-        &[],
-        from_row,
-    )
+    conn.list("SELECT * FROM evaluator_troubles ORDER BY name", &[])
 }
 
-fn from_row(row: &Row<'_>) -> sql::Result<RequestError> {
-    Ok(columns! { row => RequestError { name, failures, reason, since, try_again } })
-}
+impl_from_row! { row => RequestError { name, failures, reason, since, try_again } }

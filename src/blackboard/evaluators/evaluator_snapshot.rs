@@ -1,8 +1,7 @@
 //! Input of command evaluators: each list has a limit, and long rows are cut to fit.
 
-use crate::blackboard::forge::pulls;
+use crate::blackboard::Result;
 use crate::blackboard::sql::{Connection, Json, params};
-use crate::blackboard::{Result, from_row};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::{Event, EventType};
@@ -47,7 +46,7 @@ pub(crate) fn shown_events(
     after: i64,
     limit: i64,
 ) -> Result<Vec<Event>> {
-    conn.all(
+    conn.list(
         "SELECT id, timestamp, event_type, actor_id, target_type, target_id, change_id,
              substr(summary, 1, :summary) AS summary,
              CASE WHEN length(metadata) <= :metadata THEN metadata
@@ -60,35 +59,29 @@ pub(crate) fn shown_events(
             types: Json(types),
             summary: MOST_SUMMARY,
             metadata: MOST_METADATA,
-        },
-        from_row::event,
-    )
+        })
 }
 
 /// Returns changes that have not ended, most recently updated first.
 pub(crate) fn live_changes(conn: &Connection, limit: i64) -> Result<Vec<Change>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM changes WHERE state NOT IN ('merged', 'closed') ORDER BY updated_at DESC LIMIT :limit",
-        params! { limit },
-        from_row::change,
-    )
+        params! { limit })
 }
 
 pub(crate) fn open_items(conn: &Connection, limit: i64) -> Result<Vec<Item>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM work_items WHERE status IN ('available', 'claimed', 'blocked')
          ORDER BY priority, created_at, length(item_id), item_id LIMIT :limit",
         params! { limit },
-        from_row::item,
     )
 }
 
 /// Returns pull requests that were open when they were last seen, watched or not.
 pub(crate) fn open_pulls(conn: &Connection, limit: i64) -> Result<Vec<PullRow>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM pulls WHERE state = 'open' ORDER BY project_id, number LIMIT :limit",
         params! { limit },
-        pulls::from_row,
     )
 }
 

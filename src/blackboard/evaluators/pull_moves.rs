@@ -197,11 +197,11 @@ pub(crate) fn set_up_for(conn: &Connection, id: &ChangeId, what: &str) -> Result
 
 /// Returns the untracked files that passing gates left in the change's worktree.
 pub(crate) fn gate_leftovers(conn: &Connection, id: &ChangeId) -> Result<Vec<String>> {
-    conn.one(
+    let stored: Json<_> = conn.value(
         "SELECT gate_leftovers FROM changes WHERE change_id = :id",
         params! { id },
-        |row| Ok(row.get::<Json<_>>(0)?.0),
-    )
+    )?;
+    Ok(stored.0)
 }
 
 pub(crate) fn add_gate_leftovers(conn: &Connection, id: &ChangeId, paths: &[String]) -> Result<()> {

@@ -75,12 +75,7 @@ fn take_out(
         let back = changes::advance(conn, id, Trigger::MarkReady, "github", now)?;
         if crate::blackboard::review_of_head(conn, id, &back.head)?.is_none() {
             let back = changes::advance(conn, id, Trigger::HeadMoved, "github", now)?;
-            finish::requeue_review(
-                conn,
-                &back,
-                &format!("code_review:{id}:{}:{now}", back.head),
-                now,
-            )?;
+            finish::review_again(conn, &back, now)?;
         }
     }
     Ok(if has_begun {
@@ -148,12 +143,7 @@ pub(crate) fn take_back_approval(
     let ours = crate::blackboard::review_of_head(conn, id, &change.head)?;
     if ours.is_none_or(|review| review.verdict != Verdict::Approved) {
         let back = changes::advance(conn, id, Trigger::HeadMoved, "github", now)?;
-        finish::requeue_review(
-            conn,
-            &back,
-            &format!("code_review:{id}:{}:{now}", back.head),
-            now,
-        )?;
+        finish::review_again(conn, &back, now)?;
     }
     Ok(true)
 }

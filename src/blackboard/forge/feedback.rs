@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::dismissed_review;
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::sql::{Connection, columns, impl_from_row, params};
 use crate::blackboard::{BoardError, Result, from_row};
 use crate::change::ChangeId;
 use crate::clock::Time;
@@ -174,51 +174,43 @@ pub(crate) fn known_comments(
     conn: &Connection,
     change_id: &ChangeId,
 ) -> Result<BTreeMap<String, String>> {
-    let known = conn.all(
+    let known = conn.list(
         "SELECT forge_id, updated_at FROM feedback WHERE change_id = :id AND kind <> 'person'",
         params! { id: change_id },
-        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     Ok(known.into_iter().collect())
 }
 
 /// Returns the comments that have not been judged yet, oldest first.
 pub(crate) fn unjudged_said(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Feedback>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM feedback INDEXED BY feedback_unjudged
          WHERE change_id = :id AND judged_at IS NULL AND kind <> 'person' ORDER BY length(feedback_id), feedback_id",
-        params! { id: change_id },
-        from_row,
-    )
+        params! { id: change_id })
 }
 
 /// Returns inline comments that are context for the next fix and may still turn out to belong to a
 /// review, oldest first.
 pub(crate) fn judged_alone(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Feedback>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM feedback INDEXED BY feedback_by_change
          WHERE change_id = :id AND kind = 'review_comment' AND review IS NOT NULL AND outcome = 'context'
              AND used_in IS NULL ORDER BY length(feedback_id), feedback_id",
-        params! { id: change_id },
-        from_row,
-    )
+        params! { id: change_id })
 }
 
 /// Returns all comments on the pull request of a change, oldest first.
 pub(crate) fn said_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Feedback>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM feedback WHERE change_id = :id AND kind <> 'person' ORDER BY length(feedback_id), feedback_id",
-        params! { id: change_id },
-        from_row,
-    )
+        params! { id: change_id })
 }
 
 /// Returns one piece of feedback by its id.
 pub(crate) fn feedback(conn: &Connection, id: &str) -> Result<Feedback> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM feedback WHERE feedback_id = :id",
         params! { id },
-        from_row,
     )?
     .ok_or_else(|| BoardError::not_found("feedback", id))
 }
@@ -240,11 +232,9 @@ pub(crate) fn judge(
     Ok(judged > 0)
 }
 
-fn from_row(row: &Row<'_>) -> sql::Result<Feedback> {
-    Ok(columns! { row => Feedback {
-        feedback_id, change_id, forge_id, author, author_id, trust, trust_reason, is_person, kind,
-        state, path, line, hunk, review, in_reply_to, url, body, created_at, taken_in, outcome,
-        outcome_reason, event_id,
-        commit: row.get("commit_sha")?,
-    } })
-}
+impl_from_row! { row => Feedback {
+    feedback_id, change_id, forge_id, author, author_id, trust, trust_reason, is_person, kind,
+    state, path, line, hunk, review, in_reply_to, url, body, created_at, taken_in, outcome,
+    outcome_reason, event_id,
+    commit: row.get("commit_sha")?,
+} }

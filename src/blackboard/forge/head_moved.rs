@@ -1,9 +1,9 @@
 //! Handles a head that a person moved: the verdict on the old one no longer applies, and the new
 //! one is judged like any other.
 
-use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::sql::{Connection, FromRow as _, params};
 use crate::blackboard::work::items;
-use crate::blackboard::{Result, changes, from_row, rejections};
+use crate::blackboard::{Result, changes, rejections};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::state::Trigger;
@@ -54,7 +54,7 @@ pub(crate) fn judged_without_pull(conn: &Connection) -> Result<Vec<(String, Stri
             Ok((
                 row.get("path")?,
                 row.get("common_dir")?,
-                from_row::change(row)?,
+                Change::from_row(row)?,
             ))
         },
     )
@@ -125,23 +125,11 @@ pub(crate) fn queue_review(
     actor: &str,
     now: Time,
 ) -> Result<()> {
-    let key = format!("code_review:{}:{}:{now}", change.change_id, change.head);
-    items::insert_item(conn, change, &items::review_item(change, key, actor), now)?;
-    Ok(())
+    let new = items::review_item(change, items::review_key(change, now), actor);
+    items::insert_item(conn, change, &new, now).map(drop)
 }
 
 /// Ends the open reviews, because a person gave the verdict.
 pub(crate) fn end_reviews(conn: &Connection, id: &ChangeId, actor: &str, now: Time) -> Result<()> {
-    for item in items::items_of(conn, id)? {
-        if item.source == Source::CodeReview && item.status.is_open() {
-            items::cancel_item(
-                conn,
-                &item.item_id,
-                &format!("{actor} gave the verdict"),
-                actor,
-                now,
-            )?;
-        }
-    }
-    Ok(())
+    items::cancel_reviews(conn, id, &format!("{actor} gave the verdict"), actor, now)
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::blackboard::Result;
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::sql::{Connection, impl_from_row, params};
 use crate::blackboard::work::claim::fenced;
 use crate::change::ChangeId;
 use crate::clock::Time;
@@ -80,11 +80,7 @@ pub(crate) fn intend_push(
 }
 
 pub(crate) fn intent(conn: &Connection, key: &str) -> Result<Option<Intent>> {
-    conn.optional(
-        "SELECT * FROM intents WHERE key = :key",
-        params! { key },
-        from_row,
-    )
+    conn.find("SELECT * FROM intents WHERE key = :key", params! { key })
 }
 
 /// Changes the result of a completed intent: we dismissed our own review.
@@ -113,24 +109,20 @@ pub(crate) fn end_intent(
 
 /// Returns the posts that are due, oldest first. A paused or held change posts nothing.
 pub(crate) fn open_posts(conn: &Connection, now: Time) -> Result<Vec<Intent>> {
-    conn.all(
+    conn.list(
         "SELECT intents.* FROM intents INDEXED BY intents_open JOIN changes USING (change_id)
          WHERE intents.done_at IS NULL AND intents.kind <> 'push' AND (intents.not_before IS NULL OR intents.not_before <= :now)
              AND changes.paused = 0 AND changes.held_until IS NULL
          ORDER BY intents.created_at, intents.rowid",
-        params! { now },
-        from_row,
-    )
+        params! { now })
 }
 
 /// Returns the posts that have failed so far, oldest first.
 pub(crate) fn waiting_posts(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM intents INDEXED BY intents_open
          WHERE done_at IS NULL AND kind <> 'push' AND trouble IS NOT NULL AND change_id = :id ORDER BY created_at, rowid",
-        params! { id: change_id },
-        from_row,
-    )
+        params! { id: change_id })
 }
 
 /// Returns the next time at which a failed post is retried. Posts of a paused or held change wait
@@ -182,16 +174,11 @@ pub(crate) fn post_done(
     posted: &PostDone,
     now: Time,
 ) -> Result<()> {
-    if !end_intent(
-        conn,
-        &intent.key,
-        posted.result,
-        posted.forge_id.as_deref(),
-        now,
-    )? {
+    let forge_id = posted.forge_id.as_deref();
+    if !end_intent(conn, &intent.key, posted.result, forge_id, now)? {
         return Ok(());
     }
-    if let Some(forge_id) = &posted.forge_id {
+    if let Some(forge_id) = forge_id {
         // It may have been read back before this was written.
         conn.execute(
             "UPDATE feedback SET trust = 'ours', judged_at = coalesce(judged_at, :now), outcome = 'ours'
@@ -266,12 +253,10 @@ pub(crate) fn refused_post(
 
 /// Returns the posts that the forge refused, oldest first.
 pub(crate) fn refused_posts(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM intents WHERE change_id = :id AND kind <> 'push' AND result = 'given_up' AND trouble IS NOT NULL
          ORDER BY created_at, rowid",
-        params! { id: change_id },
-        from_row,
-    )
+        params! { id: change_id })
 }
 
 /// Makes posts due now that the forge refused or that are delayed, and returns their number. They
@@ -289,14 +274,13 @@ pub(crate) fn post_again(conn: &Connection, change_id: &ChangeId) -> Result<usiz
 /// Returns pushes without a result whose item has ended: the process that made them died, and
 /// nobody continues.
 pub(crate) fn orphaned_pushes(conn: &Connection) -> Result<Vec<Intent>> {
-    conn.all(
+    conn.list(
         "SELECT intents.* FROM intents INDEXED BY intents_open_pushes
              JOIN work_items ON work_items.item_id = intents.payload ->> 'item_id'
          WHERE intents.kind = 'push' AND intents.done_at IS NULL
              AND work_items.status IN ('completed', 'failed', 'cancelled')
          ORDER BY intents.created_at, intents.rowid",
         &[],
-        from_row,
     )
 }
 
@@ -327,7 +311,7 @@ pub(crate) fn our_posts(conn: &Connection, change_id: &ChangeId) -> Result<OurPo
             Ok(())
         },
     )?;
-    ours.wraps = conn.values(
+    ours.wraps = conn.list(
         "SELECT review FROM feedback WHERE trust = 'ours' AND in_reply_to IS NOT NULL AND review IS NOT NULL
              AND change_id IN (
                  SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
@@ -340,14 +324,12 @@ pub(crate) fn our_posts(conn: &Connection, change_id: &ChangeId) -> Result<OurPo
 /// Returns our reviews on the pull request of a change, oldest first, including those for earlier
 /// changes of it.
 pub(crate) fn reviews_on_pull(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM intents WHERE kind = 'review' AND change_id IN (
              SELECT twin.change_id FROM changes AS one JOIN changes AS twin USING (project_id, pr_number)
              WHERE one.change_id = :id)
          ORDER BY created_at, rowid",
-        params! { id: change_id },
-        from_row,
-    )
+        params! { id: change_id })
 }
 
 /// Returns the intents of a change, oldest first.
@@ -356,17 +338,14 @@ pub(crate) fn intents_of(
     change_id: &ChangeId,
     kind: IntentKind,
 ) -> Result<Vec<Intent>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM intents WHERE change_id = :id AND kind = :kind ORDER BY rowid",
         params! { id: change_id, kind },
-        from_row,
     )
 }
 
-fn from_row(row: &Row<'_>) -> sql::Result<Intent> {
-    Ok(columns! { row => Intent {
-        key, kind, change_id, marker, tries, trouble, claimed_by, not_before, result, forge_id,
-        done_at,
-        payload: crate::blackboard::from_row::payload(row)?,
-    } })
-}
+impl_from_row! { row => Intent {
+    key, kind, change_id, marker, tries, trouble, claimed_by, not_before, result, forge_id,
+    done_at,
+    payload: Payload::read(row.get("kind")?, &row.get::<String>("payload")?),
+} }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{feedback, pull_request_text, reopen};
-use crate::blackboard::sql::{self, Connection, Json, Row, columns, params};
+use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
 use crate::blackboard::work::hold::{Hold, hold_change};
 use crate::blackboard::{BoardError, Result};
 use crate::change::{ChangeId, HoldKind, ProjectId};
@@ -191,12 +191,10 @@ pub(crate) fn want_read(conn: &Connection, change_id: &ChangeId, now: Time) -> R
 
 /// Returns the adopted pull requests that are due to be read, longest waiting first.
 pub(crate) fn due_pulls(conn: &Connection, now: Time) -> Result<Vec<PullRow>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM pulls INDEXED BY pulls_due WHERE next_read IS NOT NULL AND next_read <= :now AND change_id IS NOT NULL
          ORDER BY next_read",
-        params! { now },
-        from_row,
-    )
+        params! { now })
 }
 
 /// Returns the next time at which a read of the forge is due.
@@ -212,7 +210,7 @@ pub(crate) fn next_read(conn: &Connection) -> Result<Option<Time>> {
 /// Returns the changes whose pull request an evaluator has not judged yet. Only their ids: one
 /// unreadable row must not hide the others.
 pub(crate) fn unjudged_pulls(conn: &Connection) -> Result<Vec<ChangeId>> {
-    conn.values(
+    conn.list(
         "SELECT change_id FROM pulls INDEXED BY pulls_unjudged
          WHERE is_judged = 0 AND change_id IS NOT NULL ORDER BY change_id",
         &[],
@@ -222,15 +220,13 @@ pub(crate) fn unjudged_pulls(conn: &Connection) -> Result<Vec<ChangeId>> {
 /// Like [`unjudged_pulls`], each with everything that its judgement depends on: as long as that is
 /// unchanged, judging again changes nothing.
 pub(crate) fn unjudged_as_seen(conn: &Connection) -> Result<Vec<(ChangeId, String)>> {
-    conn.all(
+    conn.list(
         "SELECT change_id, json_array(state, acted_on, head_sha, base_ref, passed_over, read_at,
              (SELECT max(id) FROM events WHERE events.change_id = pulls.change_id),
              (SELECT max(done_at) FROM intents WHERE intents.change_id = pulls.change_id AND kind = 'push')) AS seen
          FROM pulls INDEXED BY pulls_unjudged
          WHERE is_judged = 0 AND change_id IS NOT NULL ORDER BY change_id",
-        &[],
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )
+        &[])
 }
 
 /// Marks a pull request to be judged again, because a person continues with its change.
@@ -261,18 +257,16 @@ pub(crate) fn pull_row(
     project_id: &ProjectId,
     number: i64,
 ) -> Result<Option<PullRow>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM pulls WHERE project_id = :project_id AND number = :number",
         params! { project_id, number },
-        from_row,
     )
 }
 
 pub(crate) fn pull_of_change(conn: &Connection, change_id: &ChangeId) -> Result<Option<PullRow>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM pulls WHERE change_id = :id",
         params! { id: change_id },
-        from_row,
     )
 }
 
@@ -314,21 +308,19 @@ pub(crate) struct Discovery {
 }
 
 pub(crate) fn discovery(conn: &Connection, project_id: &ProjectId) -> Result<Discovery> {
-    Ok(conn
-        .optional(
-            "SELECT * FROM discoveries WHERE project_id = :id",
-            params! { id: project_id },
-            |row| {
-                Ok(columns! { row => Discovery {
-                    read_at, next_read, failures, trouble, trouble_kind,
-                    marks: row
-                        .get::<Option<String>>("marks")?
-                        .and_then(|text| serde_json::from_str(&text).ok()),
-                } })
-            },
-        )?
-        .unwrap_or_default())
+    let found = conn.find(
+        "SELECT * FROM discoveries WHERE project_id = :id",
+        params! { id: project_id },
+    )?;
+    Ok(found.unwrap_or_default())
 }
+
+impl_from_row! { row => Discovery {
+    read_at, next_read, failures, trouble, trouble_kind,
+    marks: row
+        .get::<Option<String>>("marks")?
+        .and_then(|text| serde_json::from_str(&text).ok()),
+} }
 
 /// Result of one discovery.
 pub(crate) struct Looked<'a> {
@@ -384,17 +376,15 @@ pub(crate) fn end_discovery(conn: &Connection, project_id: &ProjectId) -> Result
     )
 }
 
-pub(crate) fn from_row(row: &Row<'_>) -> sql::Result<PullRow> {
-    Ok(columns! { row => PullRow {
-        project_id, number, change_id, title, state, acted_on, draft, author, author_id, head_ref,
-        head_sha, head_since, opened_at, base_ref, url, passed_over, etag, marks, read_at,
-        read_after, next_read, failures, trouble, trouble_kind, slow_reads, kept_pages,
-        labels: row.get::<Json<_>>("labels")?.0,
-        purpose: Purpose {
-            description: row
-                .get::<Option<Json<_>>>("description")?
-                .map(|json| json.0),
-            issue: row.get::<Option<Json<_>>>("issue")?.map(|json| json.0),
-        },
-    } })
-}
+impl_from_row! { row => PullRow {
+    project_id, number, change_id, title, state, acted_on, draft, author, author_id, head_ref,
+    head_sha, head_since, opened_at, base_ref, url, passed_over, etag, marks, read_at,
+    read_after, next_read, failures, trouble, trouble_kind, slow_reads, kept_pages,
+    labels: row.get::<Json<_>>("labels")?.0,
+    purpose: Purpose {
+        description: row
+            .get::<Option<Json<_>>>("description")?
+            .map(|json| json.0),
+        issue: row.get::<Option<Json<_>>>("issue")?.map(|json| json.0),
+    },
+} }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::blackboard::Result;
-use crate::blackboard::sql::{Connection, columns, params};
+use crate::blackboard::sql::{Connection, impl_from_row, params};
 use crate::clock::Time;
 use crate::pull_request::{Author, Permission};
 
@@ -19,10 +19,10 @@ pub(crate) struct Rate {
 }
 
 pub(crate) fn rate(conn: &Connection) -> Result<Option<Rate>> {
-    conn.optional("SELECT * FROM rate WHERE id = 1", &[], |row| {
-        Ok(columns! { row => Rate { allowed, remaining, resets_at, seen_at } })
-    })
+    conn.find("SELECT * FROM rate WHERE id = 1", &[])
 }
+
+impl_from_row! { row => Rate { allowed, remaining, resets_at, seen_at } }
 
 pub(crate) fn set_rate(conn: &Connection, rate: &Rate) -> Result<()> {
     conn.run(

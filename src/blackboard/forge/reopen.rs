@@ -87,7 +87,7 @@ pub(crate) fn seen_again(conn: &Connection, id: &ChangeId, actor: &str, now: Tim
 
 /// Returns the state of a change when it was closed.
 fn left_from(conn: &Connection, id: &ChangeId) -> Result<State> {
-    let left: Option<String> = conn.optional_value(
+    let left: Option<String> = conn.find(
         "SELECT metadata ->> 'from' FROM events
          WHERE change_id = :id AND event_type = 'state_changed' AND metadata ->> 'to' = 'closed' ORDER BY id DESC LIMIT 1",
         params! { id },
@@ -164,12 +164,7 @@ fn continue_reopened(
     {
         changes::advance(conn, id, Trigger::MarkReady, "remand", now)?;
     } else {
-        finish::requeue_review(
-            conn,
-            back,
-            &format!("code_review:{id}:{}:{now}", back.head),
-            now,
-        )?;
+        finish::review_again(conn, back, now)?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::blackboard::{BoardError, Result, changes, escalate, rejections};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
-use crate::text::dollars;
+use crate::text::{count, dollars, list, prefixed};
 
 pub(crate) use crate::event::body::Addition;
 
@@ -23,28 +23,17 @@ pub(crate) struct Grant<'a> {
 impl Addition {
     /// Formats the increase: `1 more fix, $5.00 more`.
     pub(crate) fn text(&self) -> String {
-        let fixes = match self.fixes {
-            1 => "1 more fix".to_owned(),
-            n => format!("{n} more fixes"),
-        };
+        let fixes = count(usize::try_from(self.fixes).unwrap_or_default(), "more fix");
+        let money = format!("{} more", dollars(self.cost_micros));
+        let time = format!("{} s more agent time", self.run_ms / 1000);
         let parts = [
             (self.fixes, fixes),
-            (
-                self.cost_micros,
-                format!("{} more", dollars(self.cost_micros)),
-            ),
+            (self.cost_micros, money),
             (self.tokens, format!("{} more tokens", self.tokens)),
-            (
-                self.run_ms,
-                format!("{} s more agent time", self.run_ms / 1000),
-            ),
+            (self.run_ms, time),
         ];
-        parts
-            .into_iter()
-            .filter(|(n, _)| *n > 0)
-            .map(|(_, text)| text)
-            .collect::<Vec<_>>()
-            .join(", ")
+        let added = parts.into_iter().filter(|(n, _)| *n > 0);
+        list(added.map(|(_, text)| text))
     }
 }
 
@@ -79,19 +68,13 @@ pub(crate) fn add_budget(
         },
     )?;
     let Grant { actor, why } = grant;
-    let (text, reason) = (
-        added.text(),
-        why.map(|why| format!(": {why}")).unwrap_or_default(),
-    );
-    let event = NewEvent::about(
-        id,
-        body::Instructed {
-            added: Some(*added),
-            ..body::Instructed::new(body::Action::Budget, why.unwrap_or(""), actor)
-        },
-        format!("{actor} allowed {text}{reason}"),
-    )
-    .by(actor);
+    let (text, reason) = (added.text(), prefixed(": ", why));
+    let raised = body::Instructed {
+        added: Some(*added),
+        ..body::Instructed::new(body::Action::Budget, why.unwrap_or(""), actor)
+    };
+    let summary = format!("{actor} allowed {text}{reason}");
+    let event = NewEvent::about(id, raised, summary).by(actor);
     crate::blackboard::append(conn, &event, now)?;
     if change.state != State::Escalated || escalate::is_unreadable(conn, id)? {
         return crate::blackboard::change(conn, id);
@@ -106,28 +89,21 @@ pub(crate) fn add_budget(
 fn refuse(change: &Change, added: &Addition) -> Result<()> {
     let id = &change.change_id;
     changes::refuse_if_over(change, "its limits can no longer be raised")?;
-    if [added.fixes, added.run_ms, added.tokens, added.cost_micros]
-        .iter()
-        .any(|n| *n < 0)
-        || *added == Addition::default()
-    {
+    let all = [added.fixes, added.run_ms, added.tokens, added.cost_micros];
+    if all.iter().any(|n| *n < 0) || *added == Addition::default() {
         return Err(BoardError::refused_with_hint(
             format!("nothing to add to the limits of {id}"),
             "the number must be at least 1; to stop a change, use `remand pause` or `remand cancel`",
         ));
     }
-    let unbounded = [
-        (
-            "money",
-            added.cost_micros > 0 && change.budget.max_cost_micros.is_none(),
-        ),
-        (
-            "tokens",
-            added.tokens > 0 && change.budget.max_tokens.is_none(),
-        ),
+    let (money, tokens) = (change.budget.max_cost_micros, change.budget.max_tokens);
+    let limits = [
+        ("money", added.cost_micros, money),
+        ("tokens", added.tokens, tokens),
     ];
-    match unbounded.iter().find(|(_, is_so)| *is_so) {
-        Some((what, _)) => Err(BoardError::refused_with_hint(
+    let is_unbounded = |(_, added, most): &&(&str, i64, Option<i64>)| *added > 0 && most.is_none();
+    match limits.iter().find(is_unbounded) {
+        Some((what, ..)) => Err(BoardError::refused_with_hint(
             format!("{id} has no limit on {what} to raise"),
             format!("`remand status {id}` shows its limits"),
         )),

@@ -23,14 +23,13 @@ pub(crate) fn set_project_max_fix_cycles(
     if changed == 0 {
         return Ok(());
     }
-    let moved: Vec<(ChangeId, i64)> = conn.all(
+    let moved: Vec<(ChangeId, i64)> = conn.list(
         "UPDATE changes SET max_fix_cycles = max(fix_cycle, :most + added_fix_cycles),
              max_total_fixes = max(max_total_fixes, :most + added_fix_cycles), updated_at = :now
          WHERE project_id = :id AND own_max_fix_cycles IS NULL AND state NOT IN ('merged', 'closed')
              AND max_fix_cycles <> max(fix_cycle, :most + added_fix_cycles)
          RETURNING change_id, max_fix_cycles",
         params! { most: bound.most, now, id: project },
-        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     for (id, most) in moved {
         let summary = format!("fixes per round: at most {most}, from {}", bound.from);

@@ -7,6 +7,7 @@ use crate::blackboard::{Result, from_row};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
+use crate::text::prefixed;
 use crate::work::ItemId;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -69,10 +70,8 @@ fn on_the_pull_request(
     line: Option<i64>,
     body: &str,
 ) -> String {
-    let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-    let place = path
-        .map(|path| format!(", at {path}{line}"))
-        .unwrap_or_default();
+    let line = prefixed(":", line);
+    let place = prefixed(", at ", path.map(|path| path + &line));
     format!("{author} wrote on the pull request{place}:\n{body}")
 }
 

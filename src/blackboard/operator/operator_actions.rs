@@ -191,8 +191,7 @@ pub(crate) fn end_escalation_with_review(
 ) -> Result<Change> {
     let back = end_escalation(conn, id, actor, now)?;
     if back.state == State::PendingSelfReview {
-        let key = format!("code_review:{id}:{}:{now}", back.head);
-        finish::requeue_review(conn, &back, &key, now)?;
+        finish::review_again(conn, &back, now)?;
     }
     Ok(back)
 }

@@ -5,11 +5,12 @@ use serde::Serialize;
 
 use super::pause;
 use crate::blackboard::Result;
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::sql::{Connection, columns, impl_from_row, params};
 use crate::blackboard::work::hold;
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::event::{NewEvent, TargetType, body};
+use crate::text::prefixed;
 
 /// Stop that is in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -107,7 +108,7 @@ pub(crate) fn start(
 
 /// Returns all stops, that of everything first.
 pub(crate) fn stops(conn: &Connection) -> Result<Vec<Stopped>> {
-    conn.all("SELECT * FROM stops ORDER BY project_id", &[], from_row)
+    conn.list("SELECT * FROM stops ORDER BY project_id", &[])
 }
 
 /// True if everything is stopped.
@@ -155,10 +156,9 @@ pub(crate) fn under_way(conn: &Connection, project: Option<&ProjectId>) -> Resul
 }
 
 fn own_stop(conn: &Connection, project: Option<&ProjectId>) -> Result<Option<Stopped>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM stops WHERE project_id IS :project",
         params! { project },
-        from_row,
     )
 }
 
@@ -190,9 +190,7 @@ fn instruction_event(
 ) -> NewEvent {
     let actor = order.by.clone();
     let what = project.map_or("everything".to_owned(), ToString::to_string);
-    let reason = reason
-        .map(|reason| format!(": {reason}"))
-        .unwrap_or_default();
+    let reason = prefixed(": ", reason);
     let event =
         NewEvent::new(order, format!("{actor} requested {how} of {what}{reason}")).by(actor);
     match project {
@@ -201,6 +199,4 @@ fn instruction_event(
     }
 }
 
-fn from_row(row: &Row<'_>) -> sql::Result<Stopped> {
-    Ok(columns! { row => Stopped { project_id, stopped_by, stopped_at, reason, at_once } })
-}
+impl_from_row! { row => Stopped { project_id, stopped_by, stopped_at, reason, at_once } }

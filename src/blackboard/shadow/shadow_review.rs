@@ -4,15 +4,16 @@
 
 use serde::Serialize;
 
-use crate::blackboard::sql::{self, Connection, Json, Row, columns, params};
+use crate::blackboard::Result;
+use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
 use crate::blackboard::work::claim::{Claimed, Holding, fenced, give_back, work_claimed};
-use crate::blackboard::work::items::about_item;
-use crate::blackboard::{BoardError, Result, from_row};
+use crate::blackboard::work::items::{about_item, change_id_of};
 use crate::change::ChangeId;
 use crate::clock::Time;
 use crate::event::body;
 use crate::finding::{Finding, Verdict};
-use crate::work::{Claim, Item, ItemId, RunId};
+use crate::text::{count, prefixed};
+use crate::work::{Claim, ItemId, RunId};
 
 /// Result of a review, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,23 +35,14 @@ pub(crate) struct ShadowReview {
 impl ShadowReview {
     /// Formats the result: `changes_requested by claude, 2 findings: the retry loop never ends`.
     pub(crate) fn text(&self) -> String {
-        let by = self
-            .agent
-            .as_deref()
-            .map(|agent| format!(" by {agent}"))
-            .unwrap_or_default();
         match (self.verdict, &self.trouble) {
             (Some(verdict), _) => {
+                let by = prefixed(" by ", self.agent.as_ref());
                 let findings = match self.findings.len() {
                     0 => String::new(),
-                    1 => ", 1 finding".to_owned(),
-                    n => format!(", {n} findings"),
+                    n => format!(", {}", count(n, "finding")),
                 };
-                let summary = self
-                    .summary
-                    .as_deref()
-                    .map(|summary| format!(": {summary}"))
-                    .unwrap_or_default();
+                let summary = prefixed(": ", self.summary.as_ref());
                 format!("{verdict}{by}{findings}{summary}")
             }
             (None, trouble) => format!(
@@ -84,25 +76,17 @@ pub(crate) fn claim_shadow_review(
     holding: &Holding,
     now: Time,
 ) -> Result<Option<Claimed>> {
-    let due: Option<String> = conn.optional_value(DUE, params! { now })?;
+    let due: Option<String> = conn.find(DUE, params! { now })?;
     let Some(id) = due else { return Ok(None) };
-    let item = conn.one(
+    let item = conn.value(
         "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1, attempt = attempt + 1,
              lease_expires_at = :until, not_before = NULL
          WHERE item_id = :id AND status = 'blocked' RETURNING *",
-        params! { holder: holding.holder, until: now.plus(holding.lease), id },
-        from_row::item,
-    )?;
-    let change_id = change_of(&item)?;
+        params! { holder: holding.holder, until: now.plus(holding.lease), id })?;
+    let change = crate::blackboard::change(conn, change_id_of(&item)?)?;
     let summary = format!("{} {} claimed in shadow mode", item.source, item.item_id);
-    let event = about_item(
-        &change_id,
-        &item.item_id,
-        work_claimed(&item, holding),
-        summary,
-    );
+    let event = about_item(&item, work_claimed(&item, holding), summary);
     crate::blackboard::append(conn, &event, now)?;
-    let change = crate::blackboard::change(conn, &change_id)?;
     Ok(Some(Claimed {
         item,
         change,
@@ -160,26 +144,18 @@ pub(crate) fn end_shadow_review(
         findings: Some(review.findings.clone()),
         ..Default::default()
     };
-    let event = about_item(&review.change_id, &item.item_id, shadowed, summary);
+    let event = about_item(&item, shadowed, summary);
     crate::blackboard::append(conn, &event, now).map(drop)
 }
 
 pub(crate) fn shadow_review_of(conn: &Connection, id: &ItemId) -> Result<Option<ShadowReview>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM shadow_reviews WHERE item_id = :id",
         params! { id },
-        from_row,
     )
 }
 
-fn change_of(item: &Item) -> Result<ChangeId> {
-    let missing = || BoardError::not_found("change of item", &item.item_id);
-    item.change_id.clone().ok_or_else(missing)
-}
-
-fn from_row(row: &Row<'_>) -> sql::Result<ShadowReview> {
-    Ok(columns! { row => ShadowReview {
-        item_id, change_id, run_id, agent, model, head, base, verdict, summary, body, trouble,
-        findings: row.get::<Json<_>>("findings")?.0,
-    } })
-}
+impl_from_row! { row => ShadowReview {
+    item_id, change_id, run_id, agent, model, head, base, verdict, summary, body, trouble,
+    findings: row.get::<Json<_>>("findings")?.0,
+} }

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::blackboard::operator::operator_actions::instruct;
 use crate::blackboard::operator::pause;
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::sql::{Connection, columns, impl_from_row, params};
 use crate::blackboard::work::hold;
 use crate::blackboard::work::items::about_item;
-use crate::blackboard::{BoardError, Result, changes, from_row};
+use crate::blackboard::{BoardError, Result, changes};
 use crate::change::{Change, ChangeId, ProjectId, Shadow, ShadowMode};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
@@ -161,7 +161,7 @@ pub(crate) fn set_shadow(
 
 /// Marks exactly the changes that are in shadow mode now, and updates their queued items.
 fn mark(conn: &Connection) -> Result<Vec<Change>> {
-    let turned: Vec<ChangeId> = conn.values(
+    let turned: Vec<ChangeId> = conn.list(
         "UPDATE changes SET shadow = NOT shadow
          WHERE shadow <> coalesce(shadow_word, (SELECT p.shadow FROM projects p WHERE p.project_id = changes.project_id))
          RETURNING change_id",
@@ -182,7 +182,7 @@ fn mark(conn: &Connection) -> Result<Vec<Change>> {
 /// Returns the items that would run now if their change were not in shadow mode, and that have not
 /// been recorded yet. Reviews made in shadow mode are not included.
 pub(crate) fn unshadowed(conn: &Connection, now: Time) -> Result<Vec<Item>> {
-    conn.all(
+    conn.list(
         "SELECT w.* FROM changes c INDEXED BY changes_shadow CROSS JOIN work_items w ON w.change_id = c.change_id
          WHERE c.shadow AND NOT c.paused_by_person AND NOT c.paused_by_rules AND NOT c.stopped AND c.held_until IS NULL
              AND w.status = 'blocked' AND w.source IN ('code_review', 'review_fix')
@@ -192,9 +192,7 @@ pub(crate) fn unshadowed(conn: &Connection, now: Time) -> Result<Vec<Item>> {
              AND NOT EXISTS (SELECT 1 FROM shadows s WHERE s.item_id = w.item_id)
              AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.item_id = w.item_id)
          ORDER BY w.priority, w.created_at, length(w.item_id), w.item_id",
-        params! { now },
-        from_row::item,
-    )
+        params! { now })
 }
 
 /// Postpones the recording of an item whose prompt cannot be rendered at the moment.
@@ -247,7 +245,7 @@ pub(crate) fn record_shadow(
         basis: Some(shadowed.estimate.basis.clone()),
         ..Default::default()
     };
-    let event = about_item(&shadowed.change_id, &item.item_id, body, summary);
+    let event = about_item(item, body, summary);
     crate::blackboard::append(conn, &event, now)?;
     Ok(true)
 }
@@ -259,11 +257,7 @@ pub(crate) fn told(item: &Item, shadowed: &Shadowed) -> String {
         .agent
         .as_deref()
         .unwrap_or("no agent (none is configured)");
-    let model = shadowed
-        .model
-        .as_deref()
-        .map(|model| format!(" ({model})"))
-        .unwrap_or_default();
+    let model = shadowed.model.as_ref().map(|model| format!(" ({model})"));
     let prompt = match (&shadowed.trouble, shadowed.prompt_bytes) {
         (Some(trouble), _) => format!("its prompt cannot be built: {trouble}"),
         (None, bytes) => format!("with a prompt of {} bytes", bytes.unwrap_or_default()),
@@ -273,9 +267,10 @@ pub(crate) fn told(item: &Item, shadowed: &Shadowed) -> String {
         .text()
         .map(|text| format!(", about {text} ({})", shadowed.estimate.basis));
     format!(
-        "{} {} by {agent}{model} in {}, {prompt}{}",
+        "{} {} by {agent}{} in {}, {prompt}{}",
         item.source,
         item.item_id,
+        model.unwrap_or_default(),
         shadowed.worktree,
         estimate.unwrap_or_default()
     )
@@ -293,11 +288,7 @@ impl Estimate {
 }
 
 pub(crate) fn shadow_of(conn: &Connection, id: &ItemId) -> Result<Option<Shadowed>> {
-    conn.optional(
-        "SELECT * FROM shadows WHERE item_id = :id",
-        params! { id },
-        from_row,
-    )
+    conn.find("SELECT * FROM shadows WHERE item_id = :id", params! { id })
 }
 
 /// Returns the last successful runs of an agent for the same kind of work.
@@ -321,7 +312,7 @@ pub(crate) fn past_runs(
 /// Returns what would have been done, by project. A review of a pull request is posted once; a fix
 /// is pushed, and posted.
 pub(crate) fn shadow_sums(conn: &Connection) -> Result<Vec<ShadowSum>> {
-    conn.all(
+    conn.list(
         "SELECT p.project_id,
              (SELECT count(*) FROM changes c WHERE c.project_id = p.project_id AND c.shadow
                  AND c.state NOT IN ('merged', 'closed')) AS changes,
@@ -342,22 +333,16 @@ pub(crate) fn shadow_sums(conn: &Connection) -> Result<Vec<ShadowSum>> {
          FROM projects p JOIN changes c ON c.project_id = p.project_id
              LEFT JOIN shadows s ON s.change_id = c.change_id LEFT JOIN work_items w ON w.item_id = s.item_id
          GROUP BY p.project_id HAVING changes > 0 OR reviewed > 0 OR count(s.item_id) > 0 ORDER BY p.project_id",
-        &[],
-        sum_from_row,
-    )
+        &[])
 }
 
-fn sum_from_row(row: &Row<'_>) -> sql::Result<ShadowSum> {
-    Ok(columns! { row => ShadowSum {
-        changes, reviews, reviewed, rejected, fixes, pushes, posts, tokens, cost_micros, run_ms,
-        not_estimated,
-        project_id: Some(row.get("project_id")?),
-    } })
-}
+impl_from_row! { row => ShadowSum {
+    changes, reviews, reviewed, rejected, fixes, pushes, posts, tokens, cost_micros, run_ms,
+    not_estimated,
+    project_id: Some(row.get("project_id")?),
+} }
 
-fn from_row(row: &Row<'_>) -> sql::Result<Shadowed> {
-    Ok(columns! { row => Shadowed {
-        item_id, change_id, agent, model, worktree, prompt, prompt_bytes, trouble,
-        estimate: columns! { row => Estimate { tokens, cost_micros, run_ms, basis } },
-    } })
-}
+impl_from_row! { row => Shadowed {
+    item_id, change_id, agent, model, worktree, prompt, prompt_bytes, trouble,
+    estimate: columns! { row => Estimate { tokens, cost_micros, run_ms, basis } },
+} }

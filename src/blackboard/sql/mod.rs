@@ -9,7 +9,7 @@ mod value;
 
 pub(crate) use error::{Class, Error, Result};
 pub(crate) use transaction::Begin;
-pub(crate) use value::{FromSql, Json, Lossy, Params, Row, ToSql};
+pub(crate) use value::{FromRow, Json, Lossy, Params, Row, ToSql};
 
 use crate::blackboard::Result as BoardResult;
 use crate::clock::Time;
@@ -54,6 +54,18 @@ macro_rules! columns {
     (@value $row:ident $field:ident, $value:expr) => { $value };
 }
 pub(crate) use columns;
+
+/// Reads a struct from a row, with the syntax of [`columns!`].
+macro_rules! impl_from_row {
+    ($row:ident => $type:ident { $($columns:tt)* }) => {
+        impl $crate::blackboard::sql::FromRow for $type {
+            fn from_row($row: &$crate::blackboard::sql::Row<'_>) -> $crate::blackboard::sql::Result<Self> {
+                Ok($crate::blackboard::sql::columns! { $row => $type { $($columns)* } })
+            }
+        }
+    };
+}
+pub(crate) use impl_from_row;
 
 /// Connection to the blackboard. Statement texts are constants: nothing is ever formatted into one.
 #[derive(Debug)]
@@ -115,31 +127,31 @@ impl Connection {
         Ok(first.map(|row| from_row(&Row::new(row))).transpose()?)
     }
 
-    /// Returns the first column of the first row of a query, which must have one.
-    pub(crate) fn value<T: FromSql>(
+    /// Like [`Self::one`]; the type determines how the row is read.
+    pub(crate) fn value<T: FromRow>(
         &self,
         sql: &'static str,
         params: Params<'_>,
     ) -> BoardResult<T> {
-        self.one(sql, params, |row| row.get(0))
+        self.one(sql, params, T::from_row)
     }
 
-    /// Returns the first column of the first row of a query, if it has one.
-    pub(crate) fn optional_value<T: FromSql>(
+    /// Like [`Self::optional`]; the type determines how the row is read.
+    pub(crate) fn find<T: FromRow>(
         &self,
         sql: &'static str,
         params: Params<'_>,
     ) -> BoardResult<Option<T>> {
-        self.optional(sql, params, |row| row.get(0))
+        self.optional(sql, params, T::from_row)
     }
 
-    /// Returns the first column of all rows of a query.
-    pub(crate) fn values<T: FromSql>(
+    /// Like [`Self::all`]; the type determines how each row is read.
+    pub(crate) fn list<T: FromRow>(
         &self,
         sql: &'static str,
         params: Params<'_>,
     ) -> BoardResult<Vec<T>> {
-        self.all(sql, params, |row| row.get(0))
+        self.all(sql, params, T::from_row)
     }
 
     /// Returns the single moment of a query without parameters; `None` if it is absent.

@@ -23,6 +23,12 @@ pub(crate) trait FromSql: Sized {
     fn from_sql(value: Value<'_>) -> std::result::Result<Self, Unfit>;
 }
 
+/// Value that can be read from a whole row: a struct by the names of its columns, anything else by
+/// their order.
+pub(crate) trait FromRow: Sized {
+    fn from_row(row: &Row<'_>) -> Result<Self>;
+}
+
 /// Value to write to the database.
 pub(crate) enum Param<'a> {
     Null,
@@ -177,6 +183,18 @@ impl<T: Serialize> ToSql for Json<T> {
 impl<T: DeserializeOwned> FromSql for Json<T> {
     fn from_sql(value: Value<'_>) -> std::result::Result<Self, Unfit> {
         Ok(Self(serde_json::from_str(value.text()?)?))
+    }
+}
+
+impl<T: FromSql> FromRow for T {
+    fn from_row(row: &Row<'_>) -> Result<Self> {
+        row.get(0)
+    }
+}
+
+impl<A: FromSql, B: FromSql> FromRow for (A, B) {
+    fn from_row(row: &Row<'_>) -> Result<Self> {
+        Ok((row.get(0)?, row.get(1)?))
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
-use crate::blackboard::{Result, from_row};
+use crate::blackboard::Result;
+use crate::blackboard::sql::{self, Connection, Row, impl_from_row, params};
 use crate::change::{Change, State};
 use crate::clock::Time;
 use crate::work::{Item, ItemId, Run, Status};
@@ -41,7 +41,7 @@ pub(crate) fn board(conn: &Connection, show: Show, limit: i64) -> Result<Vec<Boa
             "SELECT * FROM changes ORDER BY state <> 'escalated', length(change_id), change_id LIMIT :limit"
         }
     };
-    let changes: Vec<Change> = conn.all(sql, params! { limit }, from_row::change)?;
+    let changes: Vec<Change> = conn.list(sql, params! { limit })?;
     changes
         .into_iter()
         .map(|change| board_row(conn, change))
@@ -51,25 +51,18 @@ pub(crate) fn board(conn: &Connection, show: Show, limit: i64) -> Result<Vec<Boa
 pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
     let id = &change.change_id;
     // An item for a person does not hide a running one.
-    let open_item = conn.optional(
+    let open_item = conn.find(
         "SELECT * FROM work_items WHERE change_id = :id AND status IN ('available', 'claimed', 'blocked')
          ORDER BY source NOT IN ('code_review', 'review_fix'), length(item_id), item_id LIMIT 1",
-        params! { id },
-        from_row::item,
-    )?;
-    let newest: Option<ItemId> = conn.optional(
+        params! { id })?;
+    let newest: Option<ItemId> = conn.find(
         "SELECT item_id FROM work_items WHERE change_id = :id AND source IN ('code_review', 'review_fix')
          ORDER BY length(item_id) DESC, item_id DESC LIMIT 1",
-        params! { id },
-        |row| row.get(0),
-    )?;
-    let last_run = match &newest {
-        Some(newest) => {
-            let shown = open_item
-                .as_ref()
-                .map_or(newest, |item: &Item| &item.item_id);
-            crate::blackboard::last_run(conn, shown)?
-        }
+        params! { id })?;
+    let open: Option<&Item> = open_item.as_ref();
+    let shown = newest.map(|newest| open.map_or(newest, |item| item.item_id.clone()));
+    let last_run = match shown {
+        Some(shown) => crate::blackboard::last_run(conn, &shown)?,
         None => None,
     };
     let pending_rejections = conn.value(
@@ -116,7 +109,7 @@ pub(crate) fn counted(conn: &Connection) -> Result<Counted> {
         &[],
         |row| Ok((row.get(0)?, number(row)?)),
     )?);
-    counted.needs_you = conn.values(
+    counted.needs_you = conn.list(
         "SELECT change_id FROM changes INDEXED BY changes_live WHERE state NOT IN ('merged', 'closed') AND state = 'escalated'
          ORDER BY length(change_id), change_id",
         &[],
@@ -138,7 +131,7 @@ pub(crate) struct EvaluatorRow {
 }
 
 pub(crate) fn evaluator_rows(conn: &Connection) -> Result<Vec<EvaluatorRow>> {
-    conn.all("SELECT * FROM evaluators ORDER BY name", &[], |row| {
-        Ok(columns! { row => EvaluatorRow { name, cursor, last_run, next_run } })
-    })
+    conn.list("SELECT * FROM evaluators ORDER BY name", &[])
 }
+
+impl_from_row! { row => EvaluatorRow { name, cursor, last_run, next_run } }

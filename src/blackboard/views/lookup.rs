@@ -1,7 +1,6 @@
 //! Finds a row by what a person typed, and returns pages of events, for read-only commands.
 
-use crate::blackboard::reviews::{finding_row, review_row};
-use crate::blackboard::sql::{self, Connection, Row, params};
+use crate::blackboard::sql::{Connection, FromRow as _, params};
 use crate::blackboard::{BoardError, OpenFinding, PastReview, Result, events, from_row};
 use crate::change::ChangeId;
 use crate::event::Event;
@@ -12,7 +11,7 @@ pub(crate) fn review(conn: &Connection, id: &ReviewId) -> Result<(ChangeId, Past
     conn.optional(
         "SELECT * FROM reviews WHERE review_id = :id",
         params! { id },
-        |row| Ok((change_of(row)?, review_row(row)?)),
+        |row| Ok((row.get("change_id")?, PastReview::from_row(row)?)),
     )?
     .ok_or_else(|| BoardError::not_found("review", id))
 }
@@ -21,32 +20,30 @@ pub(crate) fn finding(conn: &Connection, id: &FindingId) -> Result<(ChangeId, Op
     conn.optional(
         "SELECT * FROM findings WHERE finding_id = :id",
         params! { id },
-        |row| Ok((change_of(row)?, finding_row(row)?)),
+        |row| Ok((row.get("change_id")?, OpenFinding::from_row(row)?)),
     )?
     .ok_or_else(|| BoardError::not_found("finding", id))
 }
 
 pub(crate) fn rejection(conn: &Connection, id: &RejectionId) -> Result<Rejection> {
-    conn.optional(
+    conn.find(
         from_row::select_rejections!("WHERE j.rejection_id = :id"),
         params! { id },
-        from_row::rejection,
     )?
     .ok_or_else(|| BoardError::not_found("rejection", id))
 }
 
 /// Returns the rejection that a `work_rejected` event became, if it did.
 pub(crate) fn rejection_of_event(conn: &Connection, event_id: i64) -> Result<Option<Rejection>> {
-    conn.optional(
+    conn.find(
         from_row::select_rejections!("WHERE j.event_id = :id"),
         params! { id: event_id },
-        from_row::rejection,
     )
 }
 
 /// Returns the newest run of a change.
 pub(crate) fn last_run_of_change(conn: &Connection, id: &ChangeId) -> Result<Option<RunId>> {
-    conn.optional_value(
+    conn.find(
         "SELECT run_id FROM runs WHERE change_id = :id ORDER BY length(run_id) DESC, run_id DESC LIMIT 1",
         params! { id },
     )
@@ -77,8 +74,4 @@ pub(crate) fn change_names(conn: &Connection) -> Result<Vec<[String; 3]>> {
         &[],
         |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]),
     )
-}
-
-fn change_of(row: &Row<'_>) -> sql::Result<ChangeId> {
-    row.get("change_id")
 }

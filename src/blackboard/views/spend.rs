@@ -117,7 +117,9 @@ pub(crate) fn agents_without_cost(conn: &Connection, id: &ChangeId) -> Result<Ve
 pub(crate) fn spend_sums(conn: &Connection, zone: Zone) -> Result<SpendSums> {
     let mut all = Spend::default();
     let mut changes: BTreeMap<ChangeId, ChangeSpend> = BTreeMap::new();
-    let (mut projects, mut agents, mut days) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut projects: BTreeMap<ProjectId, Spend> = BTreeMap::new();
+    let mut agents: BTreeMap<String, Spend> = BTreeMap::new();
+    let mut days: BTreeMap<String, Spend> = BTreeMap::new();
     conn.each(
         "SELECT r.change_id, c.project_id, c.title, r.agent, r.ended_at, r.tokens, r.cost_micros,
              coalesce((SELECT e.metadata ->> '$.elapsed_ms' FROM events e
@@ -146,17 +148,10 @@ pub(crate) fn spend_sums(conn: &Connection, zone: Zone) -> Result<SpendSums> {
                 spend: Spend::default(),
             };
             changes.entry(id).or_insert(of_change).spend.add(spend);
-            projects
-                .entry(project)
-                .or_insert_with(Spend::default)
-                .add(spend);
-            agents
-                .entry(row.get::<String>("agent")?)
-                .or_insert_with(Spend::default)
-                .add(spend);
-            days.entry(clock::day(row.get("ended_at")?, zone).name)
-                .or_insert_with(Spend::default)
-                .add(spend);
+            projects.entry(project).or_default().add(spend);
+            agents.entry(row.get("agent")?).or_default().add(spend);
+            let day = clock::day(row.get("ended_at")?, zone).name;
+            days.entry(day).or_default().add(spend);
             all.add(spend);
             Ok(())
         },

@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-use super::items;
-use super::items::about_item;
+use super::items::{self, about_item, change_id_of};
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::{BoardError, Result, changes, from_row, rejections};
+use crate::blackboard::{BoardError, Result, changes, rejections};
 use crate::change::Change;
 use crate::clock::Time;
-use crate::event::{NewEvent, TargetType, body};
+use crate::event::body;
 use crate::state::Trigger;
 use crate::work::{Claim, Item, Source};
 
@@ -50,7 +49,7 @@ pub(crate) fn ripen(conn: &Connection, now: Time) -> Result<usize> {
 pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<Option<Claimed>> {
     ripen(conn, now)?;
     loop {
-        let claimed = conn.optional(
+        let claimed = conn.find(
             "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1,
                  attempt = attempt + 1, lease_expires_at = :until
              WHERE status = 'available' AND item_id = (
@@ -66,14 +65,9 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
                          ORDER BY priority, created_at, length(item_id), item_id LIMIT 1))
                  ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
              RETURNING *",
-            params! { holder: holding.holder, until: now.plus(holding.lease) },
-            from_row::item,
-        )?;
+            params! { holder: holding.holder, until: now.plus(holding.lease) })?;
         let Some(item) = claimed else { return Ok(None) };
-        let change_id = item
-            .change_id
-            .as_ref()
-            .ok_or_else(|| BoardError::not_found("change of item", &item.item_id))?;
+        let change_id = change_id_of(&item)?;
         let trigger = if item.source == Source::ReviewFix {
             Trigger::FixClaimed
         } else {
@@ -88,12 +82,8 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
             }
             advanced => advanced?,
         };
-        let event = about_item(
-            change_id,
-            &item.item_id,
-            work_claimed(&item, holding),
-            format!("{} {} claimed", item.source, item.item_id),
-        );
+        let summary = format!("{} {} claimed", item.source, item.item_id);
+        let event = about_item(&item, work_claimed(&item, holding), summary);
         crate::blackboard::append(conn, &event, now)?;
         return Ok(Some(Claimed {
             item,
@@ -120,10 +110,7 @@ pub(crate) fn fenced(conn: &Connection, claim: &Claim) -> Result<Item> {
     if item.epoch == claim.epoch && item.claimed_by.is_some() {
         Ok(item)
     } else {
-        Err(BoardError::Stale {
-            item: claim.item_id.clone(),
-            epoch: claim.epoch,
-        })
+        Err(BoardError::stale(&claim.item_id, claim.epoch))
     }
 }
 
@@ -137,10 +124,7 @@ pub(crate) fn renew(conn: &Connection, claim: &Claim, lease: Duration, now: Time
     if renewed == 1 {
         Ok(())
     } else {
-        Err(BoardError::Stale {
-            item: claim.item_id.clone(),
-            epoch: claim.epoch,
-        })
+        Err(BoardError::stale(&claim.item_id, claim.epoch))
     }
 }
 
@@ -158,13 +142,12 @@ pub(crate) fn give_back(
         .as_ref()
         .map(|id| crate::blackboard::change(conn, id))
         .transpose()?;
-    let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
     conn.run(
-        "UPDATE work_items SET status = CASE WHEN :waits THEN 'blocked' ELSE 'available' END, claimed_by = NULL,
-             lease_expires_at = NULL, attempt = max(attempt - 1, 0), not_before = :not_before
+        "UPDATE work_items SET status = :status, claimed_by = NULL, lease_expires_at = NULL,
+             attempt = max(attempt - 1, 0), not_before = :not_before
          WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
         params! {
-            waits,
+            status: items::queued_status(change.as_ref()),
             not_before: not_before.filter(|moment| *moment > now),
             id: claim.item_id,
             epoch: claim.epoch,
@@ -232,18 +215,13 @@ pub(crate) fn any_unknown_source(conn: &Connection) -> Result<bool> {
 /// Reports ready items of sources that this dispatch cannot run, each with one event. They are left
 /// alone.
 pub(crate) fn skip_unknown_sources(conn: &Connection, now: Time) -> Result<usize> {
-    let unknown: Vec<Item> = conn.all(UNKNOWN, &[], from_row::item)?;
+    let unknown: Vec<Item> = conn.list(UNKNOWN, &[])?;
     for item in &unknown {
-        let reason = format!(
-            "this version does not run items of source `{}`",
-            item.source
-        );
+        let source = item.source;
+        let reason = format!("this version does not run items of source `{source}`");
         let summary = format!("{} is not run: {reason}", item.item_id);
         let skipped = body::Skipped::because(body::SkipCode::SourceNotRun, reason);
-        let event = NewEvent::new(skipped, summary)
-            .on(TargetType::WorkItem, &item.item_id)
-            .of(item.change_id.as_ref());
-        crate::blackboard::append(conn, &event, now)?;
+        crate::blackboard::append(conn, &about_item(item, skipped, summary), now)?;
     }
     Ok(unknown.len())
 }

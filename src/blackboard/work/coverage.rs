@@ -2,7 +2,7 @@
 //! prompt.
 
 use crate::blackboard::Result;
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::sql::{Connection, impl_from_row, params};
 use crate::change::ChangeId;
 use crate::finding::FindingId;
 use crate::work::{ItemId, RejectionId, RunId};
@@ -39,28 +39,25 @@ pub(crate) fn record(conn: &Connection, run_id: &RunId, pieces: &[Coverage]) -> 
 
 /// Returns the feedback in all prompts of an item, over all runs whose work counts.
 pub(crate) fn coverage_of_item(conn: &Connection, item_id: &ItemId) -> Result<Vec<Coverage>> {
-    conn.all(
+    conn.list(
         "SELECT piece, rejection_id, finding_id, min(start_byte) AS start_byte, max(end_byte) AS end_byte,
              max(total_bytes) AS total_bytes
          FROM runs JOIN run_feedback USING (run_id) WHERE item_id = :item AND discarded = 0 GROUP BY piece",
-        params! { item: item_id },
-        from_row,
-    )
+        params! { item: item_id })
 }
 
 /// Returns the feedback in the prompt of one run.
 pub(crate) fn coverage_of_run(conn: &Connection, run_id: &RunId) -> Result<Vec<Coverage>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM run_feedback WHERE run_id = :run",
         params! { run: run_id },
-        from_row,
     )
 }
 
 /// Returns the parts given to finished fixes of rejections that went to a person because of the
 /// rest.
 pub(crate) fn told_of_unfinished(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Coverage>> {
-    let items: Vec<ItemId> = conn.values(
+    let items: Vec<ItemId> = conn.list(
         "SELECT DISTINCT item_id FROM rejections JOIN work_items USING (item_id)
          WHERE rejections.change_id = :id AND rejections.state = 'escalated' AND work_items.status = 'completed'",
         params! { id: change_id },
@@ -76,11 +73,9 @@ pub(crate) fn told_of_unfinished(conn: &Connection, change_id: &ChangeId) -> Res
     Ok(pieces)
 }
 
-fn from_row(row: &Row<'_>) -> sql::Result<Coverage> {
-    Ok(columns! { row => Coverage {
-        piece, rejection_id, finding_id,
-        start: row.get("start_byte")?,
-        end: row.get("end_byte")?,
-        total: row.get("total_bytes")?,
-    } })
-}
+impl_from_row! { row => Coverage {
+    piece, rejection_id, finding_id,
+    start: row.get("start_byte")?,
+    end: row.get("end_byte")?,
+    total: row.get("total_bytes")?,
+} }

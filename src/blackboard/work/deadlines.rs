@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::hold;
 use crate::blackboard::Result;
-use crate::blackboard::sql::{self, Connection, Row, columns, params};
+use crate::blackboard::sql::{Connection, impl_from_row, params};
 use crate::change::{ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
@@ -69,7 +69,7 @@ pub(crate) fn longest_retry(backoff_max: Duration) -> Duration {
 /// because it had been closed for long. A hold also ends early if it started in the future: its own
 /// longest interval is a week.
 pub(crate) fn implausible(conn: &Connection, latest: &Latest) -> Result<Vec<Implausible>> {
-    conn.all(
+    conn.list(
         "SELECT 'read' AS deadline, change_id AS id, change_id, next_read AS stored FROM pulls INDEXED BY pulls_due
              WHERE next_read > :read AND change_id IS NOT NULL AND next_read > CASE
                  WHEN failures > 0 THEN :failed_read
@@ -101,9 +101,7 @@ pub(crate) fn implausible(conn: &Connection, latest: &Latest) -> Result<Vec<Impl
             retry: latest.retry,
             hold: latest.now.plus(LONGEST_HOLD),
             ahead: latest.now.plus(CLOCK_TOLERANCE),
-        },
-        from_row,
-    )
+        })
 }
 
 /// Makes everything due now that waits for a time that cannot be right, each with an event. Returns
@@ -174,6 +172,4 @@ pub(crate) fn is_ahead(done: Time, now: Time) -> bool {
     done > now.plus(CLOCK_TOLERANCE)
 }
 
-fn from_row(row: &Row<'_>) -> sql::Result<Implausible> {
-    Ok(columns! { row => Implausible { deadline, id, change_id, stored } })
-}
+impl_from_row! { row => Implausible { deadline, id, change_id, stored } }

@@ -1,9 +1,10 @@
 //! Ends of items. Each is one step with its events, its follow-up and the transition of the change,
 //! and happens only while the claim's epoch is valid.
 
+use serde_json::Value;
+
 use super::claim::fenced;
-use super::items;
-use super::items::about_item;
+use super::items::{self, about_item, change_id_of};
 use crate::blackboard::escalate::{escalate, set_final};
 use crate::blackboard::forge::{outbox, pulls};
 use crate::blackboard::operator::guidance;
@@ -11,13 +12,13 @@ use crate::blackboard::sql::{Connection, Json, params};
 use crate::blackboard::{BoardError, NewIntent, OpenFinding, Result, changes, rejections, reviews};
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
-use crate::event::{NewEvent, TargetType, body};
+use crate::event::{EventType, body};
 use crate::finding::{Finding, FindingId, Outcome, Resolution, Severity, Verdict};
 use crate::intent::{Payload, PostedReview};
 use crate::proposal::{Decision, Escalation, decision};
 use crate::state::Trigger;
 use crate::text::{count, short_sha};
-use crate::work::{Claim, Item, ItemId, LeftOut, RejectionId, RunId};
+use crate::work::{Claim, Item, LeftOut, RejectionId, RunId};
 
 /// Review that does not give a verdict.
 #[derive(Debug, Clone)]
@@ -116,7 +117,7 @@ pub(crate) fn finish_review(
                 not_raised_again: not_raised_again(done),
                 ..Default::default()
             };
-            let approved = about_item(id, &item.item_id, approved, format!("approved: {summary}"));
+            let approved = about_item(&item, approved, format!("approved: {summary}"));
             crate::blackboard::append(conn, &approved, now)?;
             set_final(conn, id, Some(FinalVerdict::Approved))?;
             settle(conn, id)?;
@@ -186,23 +187,18 @@ pub(crate) fn ask_again(
     now: Time,
 ) -> Result<()> {
     let item = fenced(conn, claim)?;
-    let change = change_of(conn, &item)?;
     conn.execute(
         "UPDATE work_items SET asked_again = 1 WHERE item_id = :id",
         params! { id: item.item_id },
     )?;
-    let event = about_item(
-        &change.change_id,
-        &item.item_id,
-        body::ReviewUnclear {
-            item_id: Some(item.item_id.clone()),
-            run_id: Some(unclear.run_id.clone()),
-            reason: unclear.reason.clone(),
-            missing: unclear.missing.clone(),
-        },
-        format!("verdict unclear, asking again: {}", unclear.reason),
-    );
-    crate::blackboard::append(conn, &event, now).map(drop)
+    let asked = body::ReviewUnclear {
+        item_id: Some(item.item_id.clone()),
+        run_id: Some(unclear.run_id.clone()),
+        reason: unclear.reason.clone(),
+        missing: unclear.missing.clone(),
+    };
+    let summary = format!("verdict unclear, asking again: {}", unclear.reason);
+    crate::blackboard::append(conn, &about_item(&item, asked, summary), now).map(drop)
 }
 
 /// Finishes a fix: its rejections are answered, the next review is queued, one cycle is spent.
@@ -264,7 +260,7 @@ pub(crate) fn finish_fix(
     );
     let (files, more) = body::listed(done.files.clone());
     let answers = done.answers.iter().map(answer).collect();
-    let committed = match &done.pushed_to {
+    let (body, what): ((EventType, Value), &str) = match &done.pushed_to {
         Some(remote) => {
             pulls::set_head(conn, id, &done.head_after)?;
             let pushed = body::FixPushed {
@@ -279,12 +275,7 @@ pub(crate) fn finish_fix(
                 branch: change.branch.clone(),
                 more,
             };
-            about_item(
-                id,
-                &item.item_id,
-                pushed,
-                format!("fix {cycle} pushed: {extent}"),
-            )
+            (pushed.into(), "pushed")
         }
         None => {
             let committed = body::FixCommitted {
@@ -297,15 +288,11 @@ pub(crate) fn finish_fix(
                 answers,
                 more,
             };
-            about_item(
-                id,
-                &item.item_id,
-                committed,
-                format!("fix {cycle} committed: {extent}"),
-            )
+            (committed.into(), "committed")
         }
     };
-    crate::blackboard::append(conn, &committed, now)?;
+    let event = about_item(&item, body, format!("fix {cycle} {what}: {extent}"));
+    crate::blackboard::append(conn, &event, now)?;
     for post in &done.posts {
         outbox::intend(conn, post, now)?;
     }
@@ -313,7 +300,7 @@ pub(crate) fn finish_fix(
     if let Some(rest) = &done.rest {
         return hand_over_rest(conn, &item, id, rest, now);
     }
-    requeue_review(conn, &after, &format!("code_review:{}", item.item_id), now)?;
+    requeue_review(conn, &after, format!("code_review:{}", item.item_id), now)?;
     crate::blackboard::change(conn, id)
 }
 
@@ -335,43 +322,30 @@ fn hand_over_rest(
         more,
         ..body::Skipped::because(body::SkipCode::FeedbackLeftOut, &rest.escalation.reason)
     };
-    let event = about_item(id, &item.item_id, skipped, &rest.escalation.reason);
+    let event = about_item(item, skipped, &rest.escalation.reason);
     crate::blackboard::append(conn, &event, now)?;
     escalate(conn, id, &rest.escalation, now)
 }
 
+/// Queues another review of a head, because its verdict is missing or no longer counts.
+pub(crate) fn review_again(conn: &Connection, change: &Change, now: Time) -> Result<()> {
+    requeue_review(conn, change, items::review_key(change, now), now)
+}
+
 /// Queues the next review of a head, once per key.
-pub(crate) fn requeue_review(
-    conn: &Connection,
-    change: &Change,
-    key: &str,
-    now: Time,
-) -> Result<Option<Item>> {
-    let Some(review) = items::insert_item(
-        conn,
-        change,
-        &items::review_item(change, key.to_owned(), "remand"),
-        now,
-    )?
-    else {
-        return Ok(None);
+fn requeue_review(conn: &Connection, change: &Change, key: String, now: Time) -> Result<()> {
+    let new = items::review_item(change, key, "remand");
+    let Some(review) = items::insert_item(conn, change, &new, now)? else {
+        return Ok(());
     };
-    let event = about_item(
-        &change.change_id,
-        &review.item_id,
-        body::ReviewRequeued {
-            item_id: Some(review.item_id.clone()),
-            fix_cycle: change.budget.fix_cycle,
-            head: change.head.clone(),
-        },
-        format!(
-            "review of {} queued, {}",
-            short_sha(&change.head),
-            change.cycle_text()
-        ),
-    );
-    crate::blackboard::append(conn, &event, now)?;
-    Ok(Some(review))
+    let requeued = body::ReviewRequeued {
+        item_id: Some(review.item_id.clone()),
+        fix_cycle: change.budget.fix_cycle,
+        head: change.head.clone(),
+    };
+    let head = short_sha(&change.head);
+    let summary = format!("review of {head} queued, {}", change.cycle_text());
+    crate::blackboard::append(conn, &about_item(&review, requeued, summary), now).map(drop)
 }
 
 /// Records that the item failed and a person is needed. The rejections that it had claimed are
@@ -390,21 +364,15 @@ pub(crate) fn fail(
          WHERE item_id = :id AND epoch = :epoch AND status = 'claimed'",
         params! { now, reason: failure.reason, id: item.item_id, epoch: claim.epoch },
     )?;
-    let failed = about_item(
-        &change.change_id,
-        &item.item_id,
-        body::WorkFailed {
-            item_id: Some(item.item_id.clone()),
-            source: Some(item.source),
-            reason: failure.reason.clone(),
-            wip: failure.wip.clone(),
-        },
-        format!(
-            "{} {} failed: {}",
-            item.source, item.item_id, failure.reason
-        ),
-    );
-    crate::blackboard::append(conn, &failed, now)?;
+    let failed = body::WorkFailed {
+        item_id: Some(item.item_id.clone()),
+        source: Some(item.source),
+        reason: failure.reason.clone(),
+        wip: failure.wip.clone(),
+    };
+    let (source, id, reason) = (item.source, &item.item_id, &failure.reason);
+    let event = about_item(&item, failed, format!("{source} {id} failed: {reason}"));
+    crate::blackboard::append(conn, &event, now)?;
     let escalation = failure.clone().of_failed(item.item_id);
     escalate(conn, &change.change_id, &escalation, now)
 }
@@ -416,22 +384,14 @@ pub(crate) fn complete(conn: &Connection, item: &Item, now: Time) -> Result<()> 
         params! { now, id: item.item_id, epoch: item.epoch },
     )?;
     if moved != 1 {
-        return Err(BoardError::Stale {
-            item: item.item_id.clone(),
-            epoch: item.epoch,
-        });
+        return Err(BoardError::stale(&item.item_id, item.epoch));
     }
     let completed = body::WorkCompleted {
         item_id: Some(item.item_id.clone()),
         source: Some(item.source),
     };
-    let event = NewEvent::new(
-        completed,
-        format!("{} {} completed", item.source, item.item_id),
-    )
-    .on(TargetType::WorkItem, &item.item_id)
-    .of(item.change_id.as_ref());
-    crate::blackboard::append(conn, &event, now).map(drop)
+    let summary = format!("{} {} completed", item.source, item.item_id);
+    crate::blackboard::append(conn, &about_item(item, completed, summary), now).map(drop)
 }
 
 /// Resets the count of consecutive holds after a success.
@@ -443,15 +403,7 @@ pub(crate) fn settle(conn: &Connection, id: &ChangeId) -> Result<()> {
 }
 
 pub(crate) fn change_of(conn: &Connection, item: &Item) -> Result<Change> {
-    let id = item
-        .change_id
-        .as_ref()
-        .ok_or_else(|| no_change(&item.item_id))?;
-    crate::blackboard::change(conn, id)
-}
-
-fn no_change(item: &ItemId) -> BoardError {
-    BoardError::not_found("change of item", item)
+    crate::blackboard::change(conn, change_id_of(item)?)
 }
 
 fn not_raised_again(done: &ReviewDone) -> Vec<FindingId> {

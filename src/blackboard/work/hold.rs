@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::claim;
+use crate::blackboard::Result;
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::{Result, from_row};
 use crate::change::{Change, ChangeId, HoldKind};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
@@ -121,10 +121,9 @@ pub(crate) fn anything_held_is_due(conn: &Connection, now: Time) -> Result<bool>
 
 /// Ends the expired holds, and returns the changes that continue.
 pub(crate) fn resume_due(conn: &Connection, now: Time) -> Result<Vec<Change>> {
-    let due: Vec<Change> = conn.all(
+    let due: Vec<Change> = conn.list(
         "SELECT * FROM changes WHERE held_until IS NOT NULL AND held_until <= :now",
         params! { now },
-        from_row::change,
     )?;
     for change in &due {
         end_hold(conn, change, "the hold has expired", now)?;
@@ -139,10 +138,9 @@ pub(crate) fn resume_held_for(
     why: &str,
     now: Time,
 ) -> Result<usize> {
-    let held: Vec<Change> = conn.all(
+    let held: Vec<Change> = conn.list(
         "SELECT * FROM changes WHERE held_until IS NOT NULL AND hold_kind = :kind",
         params! { kind },
-        from_row::change,
     )?;
     held.iter()
         .try_for_each(|change| end_hold(conn, change, why, now))?;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::{BoardError, Project, Result, from_row};
+use crate::blackboard::{BoardError, Result, from_row};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, TargetType, body};
@@ -34,17 +34,8 @@ pub(crate) fn insert_item(
     insert(conn, &change.project_id, Some(change), new, now)
 }
 
-/// Like [`insert_item`], for a project as a whole.
-pub(crate) fn insert_for_project(
-    conn: &Connection,
-    project: &Project,
-    new: &NewItem,
-    now: Time,
-) -> Result<Option<Item>> {
-    insert(conn, &project.project_id, None, new, now)
-}
-
-fn insert(
+/// Like [`insert_item`], for a project as a whole if there is no change.
+pub(crate) fn insert(
     conn: &Connection,
     project_id: &ProjectId,
     change: Option<&Change>,
@@ -60,12 +51,7 @@ fn insert(
     {
         *repo = json!(crate::blackboard::project(conn, project_id)?.repo);
     }
-    let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
-    let status = if waits {
-        Status::Blocked
-    } else {
-        Status::Available
-    };
+    let status = queued_status(change);
     let inserted = conn.execute(
         "INSERT INTO work_items (item_id, project_id, change_id, rejection_id, title, source, source_ref, status,
              priority, idempotency_key, fix_cycle, host, worktree, created_at, metadata)
@@ -97,12 +83,24 @@ fn insert(
         idempotency_key: Some(new.idempotency_key.clone()),
         again: false,
     };
-    let event = NewEvent::new(created, summary)
-        .on(TargetType::WorkItem, &item_id)
-        .by(&new.actor)
-        .of(change.map(|change| &change.change_id));
+    let item = item(conn, &item_id)?;
+    let event = about_item(&item, created, summary).by(&new.actor);
     crate::blackboard::append(conn, &event, now)?;
-    item(conn, &item_id).map(Some)
+    Ok(Some(item))
+}
+
+/// Returns the status of an item that enters the queue.
+pub(crate) fn queued_status(change: Option<&Change>) -> Status {
+    if change.is_some_and(|change| change.paused || change.held_until.is_some()) {
+        Status::Blocked
+    } else {
+        Status::Available
+    }
+}
+
+/// Returns the key for one more review of the change's head.
+pub(crate) fn review_key(change: &Change, now: Time) -> String {
+    format!("code_review:{}:{}:{now}", change.change_id, change.head)
 }
 
 /// Creates the input for a review of the change's head.
@@ -130,20 +128,18 @@ pub(crate) fn review_item(change: &Change, key: String, actor: &str) -> NewItem 
 }
 
 pub(crate) fn item(conn: &Connection, id: &ItemId) -> Result<Item> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM work_items WHERE item_id = :id",
         params! { id },
-        from_row::item,
     )?
     .ok_or_else(|| BoardError::not_found("work item", id))
 }
 
 /// Returns all items of a change, oldest first.
 pub(crate) fn items_of(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Item>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM work_items WHERE change_id = :id ORDER BY length(item_id), item_id",
         params! { id: change_id },
-        from_row::item,
     )
 }
 
@@ -153,11 +149,10 @@ pub(crate) fn list_items(
     status: Option<Status>,
     limit: i64,
 ) -> Result<Vec<Item>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM work_items WHERE (:status IS NULL OR status = :status)
          ORDER BY priority, created_at, length(item_id), item_id LIMIT :limit",
         params! { status, limit },
-        from_row::item,
     )
 }
 
@@ -186,13 +181,8 @@ pub(crate) fn cancel_item(
         item_id: Some(id.clone()),
         reason: reason.to_owned(),
     };
-    let event = NewEvent::new(
-        cancelled,
-        format!("{} {id} cancelled: {reason}", before.source),
-    )
-    .by(actor)
-    .on(TargetType::WorkItem, id)
-    .of(before.change_id.as_ref());
+    let summary = format!("{} {id} cancelled: {reason}", before.source);
+    let event = about_item(&before, cancelled, summary).by(actor);
     crate::blackboard::append(conn, &event, now)?;
     item(conn, id)
 }
@@ -208,6 +198,22 @@ pub(crate) fn cancel_open(
     for open in items_of(conn, change_id)? {
         if open.status.is_open() && but != Some(&open.item_id) {
             cancel_item(conn, &open.item_id, reason, "remand", now)?;
+        }
+    }
+    Ok(())
+}
+
+/// Cancels the open reviews of a change.
+pub(crate) fn cancel_reviews(
+    conn: &Connection,
+    change_id: &ChangeId,
+    reason: &str,
+    actor: &str,
+    now: Time,
+) -> Result<()> {
+    for open in items_of(conn, change_id)? {
+        if open.source == Source::CodeReview && open.status.is_open() {
+            cancel_item(conn, &open.item_id, reason, actor, now)?;
         }
     }
     Ok(())
@@ -232,12 +238,7 @@ pub(crate) fn requeue_item(
             format!("use `remand retry {of}` or `remand refine {of}`"),
         ));
     }
-    let waits = change.is_some_and(|change| change.paused || change.held_until.is_some());
-    let status = if waits {
-        Status::Blocked
-    } else {
-        Status::Available
-    };
+    let status = queued_status(change);
     let moved = conn.execute(
         "UPDATE work_items SET status = :status, completed_at = NULL, failure_reason = NULL, not_before = NULL,
              gate_rounds = 0, lost_runs = 0, asked_again = 0
@@ -257,10 +258,8 @@ pub(crate) fn requeue_item(
         idempotency_key: None,
         again: true,
     };
-    let event = NewEvent::new(created, format!("{} {id} requeued", reopened.source))
-        .on(TargetType::WorkItem, id)
-        .of(reopened.change_id.as_ref());
-    crate::blackboard::append(conn, &event, now)?;
+    let summary = format!("{} {id} requeued", reopened.source);
+    crate::blackboard::append(conn, &about_item(&reopened, created, summary), now)?;
     Ok(reopened)
 }
 
@@ -282,12 +281,19 @@ pub(crate) fn mark_human_review(conn: &Connection, id: &ItemId) -> Result<()> {
     )
 }
 
-/// Creates an event about an item of a change.
+/// Creates an event about an item, and about its change if it has one.
 pub(crate) fn about_item(
-    change_id: &ChangeId,
-    item_id: &ItemId,
+    item: &Item,
     body: impl Into<(EventType, Value)>,
     summary: impl Into<String>,
 ) -> NewEvent {
-    NewEvent::about(change_id, body, summary).on(TargetType::WorkItem, item_id)
+    NewEvent::new(body, summary)
+        .on(TargetType::WorkItem, &item.item_id)
+        .of(item.change_id.as_ref())
+}
+
+/// Returns the id of an item's change. Items that the loop runs have one.
+pub(crate) fn change_id_of(item: &Item) -> Result<&ChangeId> {
+    let missing = || BoardError::not_found("change of item", &item.item_id);
+    item.change_id.as_ref().ok_or_else(missing)
 }

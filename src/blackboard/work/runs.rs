@@ -8,6 +8,7 @@ use crate::blackboard::{BoardError, Coverage, Result, from_row};
 use crate::change::Change;
 use crate::clock::Time;
 use crate::event::{NewEvent, TargetType, body};
+use crate::text;
 use crate::work::{
     Claim, Ended, GateResult, ItemId, PlanReason, PlanSource, PromptCut, Run, RunId,
 };
@@ -71,14 +72,11 @@ pub(crate) fn start_run(
         },
     )?;
     coverage::record(conn, &run_id, &new.feedback)?;
-    let in_prompt = |piece: &&Coverage| piece.end > piece.start;
-    let guidance: Vec<String> = new
-        .feedback
-        .iter()
-        .filter(in_prompt)
-        .filter(|piece| piece.rejection_id.is_none() && piece.finding_id.is_none())
-        .map(|piece| piece.piece.clone())
-        .collect();
+    let in_prompt = new.feedback.iter().filter(|piece| piece.end > piece.start);
+    let is_guidance =
+        |piece: &&Coverage| piece.rejection_id.is_none() && piece.finding_id.is_none();
+    let guidance = in_prompt.clone().filter(is_guidance);
+    let later = new.feedback.iter().filter(|piece| !piece.is_complete());
     let started = body::RunStarted {
         run_id: Some(run_id.clone()),
         item_id: Some(claim.item_id.clone()),
@@ -86,16 +84,12 @@ pub(crate) fn start_run(
         agent: new.agent.clone(),
         session: new.session.clone(),
         head_before: new.head_before.clone(),
-        guidance,
+        guidance: guidance.map(|piece| piece.piece.clone()).collect(),
         part: new.part,
         plan: new.plan.clone(),
         feedback: body::PromptFeedback {
-            in_prompt: new.feedback.iter().filter(in_prompt).count(),
-            later: new
-                .feedback
-                .iter()
-                .filter(|piece| !piece.is_complete())
-                .count(),
+            in_prompt: in_prompt.count(),
+            later: later.count(),
         },
     };
     let event = NewEvent::about(
@@ -142,16 +136,12 @@ fn note_plan(
         | PlanReason::WholeName
         | PlanReason::SharedWords
         | PlanReason::OnlyFolder
-        | PlanReason::TopLevel
-            if plan.unread.is_empty() =>
-        {
-            return Ok(());
+        | PlanReason::TopLevel => {
+            if plan.unread.is_empty() {
+                return Ok(());
+            }
+            "some of its files cannot be read"
         }
-        PlanReason::EqualNumber
-        | PlanReason::WholeName
-        | PlanReason::SharedWords
-        | PlanReason::OnlyFolder
-        | PlanReason::TopLevel => "some of its files cannot be read",
     };
     let given = if plan.folder.is_some() {
         "an incomplete plan"
@@ -170,7 +160,7 @@ fn note_plan(
 
 fn names_of(cuts: &[PromptCut]) -> String {
     let one = |cut: &PromptCut| format!("{} {} of {}", cut.left_out, cut.unit, cut.what);
-    cuts.iter().map(one).collect::<Vec<_>>().join(", ")
+    text::list(cuts.iter().map(one))
 }
 
 /// Records the process that supervises the run, with enough data to prove its death later.
@@ -197,11 +187,8 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
         return Ok(());
     };
     let counted = |reported: Option<i64>| reported.filter(|n| *n >= 0).map(|n| n.min(MOST));
-    let (tokens, cost, ms) = (
-        counted(end.tokens),
-        counted(end.cost_micros),
-        counted(Some(end.elapsed_ms)).unwrap_or(0),
-    );
+    let (tokens, cost) = (counted(end.tokens), counted(end.cost_micros));
+    let ms = counted(Some(end.elapsed_ms)).unwrap_or(0);
     let moved = conn.execute(
         "UPDATE runs SET ended = :ended, ended_at = :now, exit_status = :status, signal = :signal,
              session = coalesce(:session, session), tokens = :tokens, cost_micros = :cost
@@ -231,11 +218,7 @@ pub(crate) fn end_run(conn: &Connection, id: &RunId, end: &RunEnd, now: Time) ->
             id: ended_run.change_id,
         },
     )?;
-    let note = end
-        .note
-        .as_ref()
-        .map(|note| format!(": {note}"))
-        .unwrap_or_default();
+    let note = text::prefixed(": ", end.note.as_ref());
     let event = NewEvent::about(
         &ended_run.change_id,
         body::RunFinished {
@@ -368,34 +351,28 @@ pub(crate) fn discard_run(conn: &Connection, id: &RunId) -> Result<()> {
 }
 
 pub(crate) fn run(conn: &Connection, id: &RunId) -> Result<Run> {
-    conn.optional(
-        "SELECT * FROM runs WHERE run_id = :id",
-        params! { id },
-        from_row::run,
-    )?
-    .ok_or_else(|| BoardError::not_found("run", id))
+    conn.find("SELECT * FROM runs WHERE run_id = :id", params! { id })?
+        .ok_or_else(|| BoardError::not_found("run", id))
 }
 
 /// Returns all runs of an item, oldest first: by number, since a clock may go back.
 pub(crate) fn runs_of(conn: &Connection, item_id: &ItemId) -> Result<Vec<Run>> {
-    conn.all(
+    conn.list(
         "SELECT * FROM runs WHERE item_id = :id ORDER BY length(run_id), run_id",
         params! { id: item_id },
-        from_row::run,
     )
 }
 
 pub(crate) fn last_run(conn: &Connection, item_id: &ItemId) -> Result<Option<Run>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM runs WHERE item_id = :id ORDER BY length(run_id) DESC, run_id DESC LIMIT 1",
         params! { id: item_id },
-        from_row::run,
     )
 }
 
 /// Returns the paths that the runs of an item had edited and that were discarded.
 pub(crate) fn undone_paths(conn: &Connection, item_id: &ItemId) -> Result<Vec<String>> {
-    conn.values(
+    conn.list(
         "SELECT json_each.value FROM runs JOIN events ON events.target_type = 'run' AND events.target_id = runs.run_id,
              json_each(events.metadata, '$.paths')
          WHERE runs.item_id = :item_id AND events.event_type = 'edits_undone' AND json_each.type = 'text'",
@@ -405,10 +382,9 @@ pub(crate) fn undone_paths(conn: &Connection, item_id: &ItemId) -> Result<Vec<St
 
 /// Returns runs without an end: in progress, or interrupted.
 pub(crate) fn open_runs(conn: &Connection) -> Result<Vec<Run>> {
-    let mut open: Vec<Run> = conn.all(
+    let mut open: Vec<Run> = conn.list(
         "SELECT * FROM runs INDEXED BY runs_one_open_per_worktree WHERE ended_at IS NULL",
         &[],
-        from_row::run,
     )?;
     open.sort_by_key(|run| run.started_at);
     Ok(open)
@@ -419,10 +395,8 @@ pub(crate) fn open_runs(conn: &Connection) -> Result<Vec<Run>> {
 pub(crate) fn orphaned_runs(conn: &Connection) -> Result<Vec<(Run, Change)>> {
     let mut orphaned = Vec::new();
     for run in open_runs(conn)? {
-        if !crate::blackboard::item(conn, &run.item_id)?
-            .status
-            .is_open()
-        {
+        let item = crate::blackboard::item(conn, &run.item_id)?;
+        if !item.status.is_open() {
             let change = crate::blackboard::change(conn, &run.change_id)?;
             orphaned.push((run, change));
         }
@@ -432,9 +406,8 @@ pub(crate) fn orphaned_runs(conn: &Connection) -> Result<Vec<(Run, Change)>> {
 
 /// Returns a run that was interrupted in this worktree, whichever item it belonged to.
 pub(crate) fn open_run_at(conn: &Connection, worktree: &str) -> Result<Option<Run>> {
-    conn.optional(
+    conn.find(
         "SELECT * FROM runs WHERE worktree = :worktree AND ended_at IS NULL",
         params! { worktree },
-        from_row::run,
     )
 }

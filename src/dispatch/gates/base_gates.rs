@@ -10,11 +10,11 @@ use crate::clock;
 use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::task::Task;
 use crate::finding::Verdict;
-use crate::git::{GateView, Place, Worktree};
+use crate::git::{GateView, Worktree};
 use crate::project_settings::{GateIn, RedBase};
 use crate::sanitize;
 use crate::text::short_sha;
-use crate::work::{Claim, GateResult};
+use crate::work::GateResult;
 
 /// Maximum number of bytes of a red gate's output in the reason of a hold.
 const OUTPUT: usize = 1_200;
@@ -32,18 +32,12 @@ impl Task {
             return Ok(());
         }
         let (place, bench) = (&worktree.place, self.bench());
-        let (base_tree, head_tree) = (
-            self.git.tree_of(place, base).await?,
-            self.git.tree_of(place, head).await?,
-        );
-        match (
-            bench.known_result(&base_tree),
-            bench.known_result(&head_tree),
-        ) {
-            (Some(GateResult::Green), _) | (Some(GateResult::Red), Some(GateResult::Green)) => {
-                return Ok(());
-            }
-            (Some(GateResult::Red) | None, _) => {}
+        let base_tree = self.git.tree_of(place, base).await?;
+        let head_tree = self.git.tree_of(place, head).await?;
+        let on_base = bench.known_result(&base_tree);
+        let is_fixed = || bench.known_result(&head_tree) == Some(GateResult::Green);
+        if on_base == Some(GateResult::Green) || (on_base.is_some() && is_fixed()) {
+            return Ok(());
         }
         let repository = self.own_repository();
         repository.ready().await?;
@@ -61,7 +55,7 @@ impl Task {
         let Some(on_base) = bench.gates_on(repository.path(), &tested).await? else {
             return Ok(());
         };
-        match self.gates_on_head(place, head, &head_tree).await? {
+        match self.gates_on_head(place, head, &head_tree, None).await? {
             Some(_) => Err(Interrupt::hold(self.red_without_the_change(base, &on_base))),
             None => Ok(()),
         }
@@ -84,7 +78,8 @@ impl Task {
         if self.bench().known_result(&tree) == Some(GateResult::Green) {
             return Ok(None);
         }
-        let red = self.gates_on_head(&worktree.place, head, &tree).await?;
+        let place = &worktree.place;
+        let red = self.gates_on_head(place, head, &tree, None).await?;
         Ok(red.map(|red| self.rejection_by(&red, base, head)))
     }
 
@@ -101,10 +96,7 @@ impl Task {
                 trouble: None,
                 ..self.no_shadow_review(String::new())
             };
-            let end = move |conn: &bb::Conn, claim: &Claim| {
-                bb::end_shadow_review(conn, claim, &review, clock::now())
-            };
-            return self.record("shadow_review", end).await;
+            return self.record_shadow_review(review).await;
         }
         self.record("reject_by_gate", move |conn, claim| {
             bb::reject_by_gate(conn, claim, &red, clock::now())
@@ -117,21 +109,6 @@ impl Task {
         !self.rules.gates.is_empty()
             && self.rules.red_base != RedBase::Ignore
             && self.rules.gate_in != GateIn::Worktree
-    }
-
-    async fn gates_on_head(&self, place: &Place, head: &str, tree: &str) -> Result<Option<Red>> {
-        let repository = self.own_repository();
-        repository.ready().await?;
-        repository.take(place, &self.change.branch, head).await?;
-        let view = self.gate_view(place, &repository, head).await?;
-        let made_from = MadeFrom::Change(&self.change.change_id);
-        let tested = Tested {
-            view: &view,
-            tree,
-            made_from,
-            fix: None,
-        };
-        self.bench().gates_on(repository.path(), &tested).await
     }
 
     fn rejection_by(&self, red: &Red, base: &str, head: &str) -> GateRejection {

@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::gate_run::{OUTPUT_TAIL, Red, gate_folder, output_end};
+use super::gate_run::{OUTPUT_TAIL, Red, file_name, gate_folder, output_end};
 use super::project_commands::ProjectCommands;
 use super::setup::{SetUp, SetUpFailure, SetUpPlace};
 use crate::change::ChangeId;
@@ -100,17 +100,27 @@ impl Task {
         if self.rules.gates.is_empty() {
             return Ok(None);
         }
+        let tree = self.git.tree_of(&place, head).await?;
+        self.gates_on_head(&place, head, &tree, Some(span)).await
+    }
+
+    /// Runs the gates on the head of the change, which has this tree; returns the first that is red.
+    pub(crate) async fn gates_on_head(
+        &self,
+        place: &Place,
+        head: &str,
+        tree: &str,
+        fix: Option<Span<'_>>,
+    ) -> Result<Option<Red>> {
         let repository = self.own_repository();
         repository.ready().await?;
-        repository.take(&place, &self.change.branch, head).await?;
-        let view = self.gate_view(&place, &repository, head).await?;
-        let tree = self.git.tree_of(&place, head).await?;
-        let made_from = MadeFrom::Change(&self.change.change_id);
+        repository.take(place, &self.change.branch, head).await?;
+        let view = self.gate_view(place, &repository, head).await?;
         let tested = Tested {
             view: &view,
-            tree: &tree,
-            made_from,
-            fix: Some(span),
+            tree,
+            made_from: MadeFrom::Change(&self.change.change_id),
+            fix,
         };
         self.bench().gates_on(repository.path(), &tested).await
     }
@@ -262,18 +272,12 @@ impl ProjectCommands<'_> {
             commit: first,
             ..tested.view.clone()
         };
-        if self
-            .fill(
-                slot,
-                &Tested {
-                    view: &view,
-                    fix: None,
-                    ..*tested
-                },
-            )
-            .await?
-            .is_some()
-        {
+        let before = Tested {
+            view: &view,
+            fix: None,
+            ..*tested
+        };
+        if self.fill(slot, &before).await?.is_some() {
             return Err(failure.hold());
         }
         let SetUpFailure {
@@ -357,11 +361,7 @@ impl ProjectCommands<'_> {
     }
 
     fn slot_name(&self, slot: &Slot) -> String {
-        let number = slot
-            .root
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        let number = file_name(&slot.root);
         format!("gates-{}-{number}", self.project.project_id)
     }
 

@@ -2,6 +2,7 @@
 //! worktree. A red result is returned to the agent a limited number of times; a gate that cannot start is the
 //! environment's fault, not the code's.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use super::gate_summary::gate_summary;
@@ -22,6 +23,7 @@ use crate::git::{HeadAt, Place, RestorePoint};
 use crate::process;
 use crate::project_settings::GateIn;
 use crate::proposal::decision;
+use crate::text;
 use crate::work::{Ended, GateResult, Run};
 
 /// Maximum bytes of a red gate's output that the agent and the event get.
@@ -94,10 +96,8 @@ impl Task {
             self.check_cancelled()?;
             self.not_stopped().await?;
             let dir = gate_folder(run, number)?;
-            red = self
-                .bench()
-                .gate(CommandSite::of(&place), &dir, command)
-                .await?;
+            let site = CommandSite::of(&place);
+            red = self.bench().gate(site, &dir, command).await?;
             if red.is_some() {
                 break;
             }
@@ -209,12 +209,7 @@ impl Task {
     }
 
     pub(crate) fn all_gates(&self) -> String {
-        self.rules
-            .gates
-            .iter()
-            .map(|gate| gate.join(" "))
-            .collect::<Vec<_>>()
-            .join("; ")
+        text::joined(self.rules.gates.iter().map(|gate| gate.join(" ")), "; ")
     }
 
     /// Ends gates that a crash interrupted: none of their processes may be alive when the worktree is touched.
@@ -255,17 +250,9 @@ impl ProjectCommands<'_> {
         dir: &Path,
         command: &[String],
     ) -> Result<Option<Red>> {
-        let name = |path: &Path| {
-            path.file_name()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default()
-        };
+        let run = dir.parent().map(file_name).unwrap_or_default();
         let gate = ProjectCommand {
-            run_id: format!(
-                "{}.{}",
-                dir.parent().map(name).unwrap_or_default(),
-                name(dir)
-            ),
+            run_id: format!("{run}.{}", file_name(dir)),
             phase: "gate",
             argv: command,
             site,
@@ -306,6 +293,10 @@ impl ProjectCommands<'_> {
     }
 }
 
+pub(crate) fn file_name(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
+}
+
 /// Creates a new directory for each attempt of a run's gate.
 pub(crate) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf> {
     for attempt in 0_u32.. {
@@ -320,15 +311,9 @@ pub(crate) fn gate_folder(run: &Run, number: usize) -> Result<PathBuf> {
 
 /// Returns at most this many bytes from the end of an output, starting with a whole line if possible.
 pub(crate) fn output_end(text: &str, most: usize) -> &str {
-    let from = text.len().saturating_sub(most);
-    let from = (from..=text.len())
-        .find(|at| text.is_char_boundary(*at))
-        .unwrap_or(text.len());
-    let end = text.get(from..).unwrap_or_default();
-    let is_cut = from > 0
-        && !text
-            .get(..from)
-            .is_some_and(|before| before.ends_with('\n'));
+    let from = text.ceil_char_boundary(text.len().saturating_sub(most));
+    let (before, end) = text.split_at(from);
+    let is_cut = from > 0 && !before.ends_with('\n');
     let whole = end
         .split_once('\n')
         .map(|(_, rest)| rest)

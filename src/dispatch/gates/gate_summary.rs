@@ -1,6 +1,8 @@
 //! One line that names the failures in the output of a red gate or set-up. It is only shown to people and agents: no
 //! decision depends on it.
 
+use crate::text::joined;
+
 /// Number of failures named before "and N more".
 const NAMED: usize = 3;
 /// Maximum number of characters of one name, and of the whole line.
@@ -50,13 +52,7 @@ pub(crate) fn gate_summary(output: &str) -> String {
 }
 
 fn listed(found: &[String]) -> String {
-    let mut line = found
-        .iter()
-        .take(NAMED)
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join("; ");
-    line = short(&line, LINE);
+    let mut line = short(&joined(found.iter().take(NAMED), "; "), LINE);
     if found.len() > NAMED {
         line.push_str(&format!(" and {} more", found.len() - NAMED));
     }
@@ -120,10 +116,8 @@ fn pytest(lines: &[&str], at: usize) -> Option<String> {
         .strip_prefix("FAILED ")
         .or_else(|| rest.strip_prefix("ERROR "))?;
     let name = rest.split(" - ").next().unwrap_or(rest);
-    name.split("::")
-        .next()
-        .is_some_and(|file| file.ends_with(".py"))
-        .then(|| name.to_owned())
+    let file = name.split("::").next()?;
+    file.ends_with(".py").then(|| name.to_owned())
 }
 
 /// ` FAIL  src/a.test.ts > sum > adds`.

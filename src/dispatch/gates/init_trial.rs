@@ -3,8 +3,6 @@
 
 use std::path::Path;
 
-use tokio_util::sync::CancellationToken;
-
 use super::gate_checkout::{MadeFrom, Tested};
 use super::gate_summary::gate_summary;
 use super::project_commands::ProjectCommands;
@@ -50,16 +48,11 @@ async fn run(settings: &Settings, project: &Project, git: &Git) -> Result<Trial>
     };
     let tree = git.tree_of(&place, &commit).await?;
     let rules = (settings.rules)(&project.project_id);
-    let signs = Signs {
-        fenced: CancellationToken::new(),
-        stop: CancellationToken::new(),
-        halted: CancellationToken::new(),
-    };
     let bench = ProjectCommands {
         settings,
         rules: &rules,
         project,
-        signs,
+        signs: Signs::default(),
         task: None,
     };
     let repository = (settings.forge.repository)(project).marked(&git_mark(&project.path));

@@ -81,7 +81,7 @@ impl Task {
             settings: &self.dispatch.settings,
             rules: &self.rules,
             project: &self.project,
-            signs: self.signs(),
+            signs: self.signs.clone(),
             task: Some(self),
         }
     }

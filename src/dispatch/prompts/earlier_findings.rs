@@ -32,15 +32,12 @@ impl EarlierFinding {
 impl Task {
     pub(crate) async fn earlier_findings(&self, run: &Run) -> Result<Vec<EarlierFinding>> {
         let (id, run_id) = (self.change.change_id.clone(), run.run_id.clone());
-        let (open, raised, coverage) = self
-            .read(move |conn| {
-                let (open, raised) = (
-                    bb::open_findings(conn, &id)?,
-                    bb::heads_of_findings(conn, &id)?,
-                );
-                Ok((open, raised, bb::coverage_of_run(conn, &run_id)?))
-            })
-            .await?;
+        let read = self.read(move |conn| {
+            let raised = bb::heads_of_findings(conn, &id)?;
+            let coverage = bb::coverage_of_run(conn, &run_id)?;
+            Ok((bb::open_findings(conn, &id)?, raised, coverage))
+        });
+        let (open, raised, coverage) = read.await?;
         if open.is_empty() {
             return Ok(Vec::new());
         }
@@ -48,24 +45,17 @@ impl Task {
         let mut changed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut earlier = Vec::new();
         for open in open {
-            let head = raised
-                .iter()
-                .find(|(id, _)| *id == open.finding_id)
-                .map(|(_, head)| head.clone());
-            let path = match (&open.finding.path, head) {
+            let raised = raised.iter().find(|(id, _)| *id == open.finding_id);
+            let path = match (&open.finding.path, raised) {
                 (None, _) => PathState::Changed,
                 (Some(_), None) => PathState::Untouched,
-                (Some(path), Some(head)) => {
-                    if !changed.contains_key(&head) {
-                        changed.insert(
-                            head.clone(),
-                            self.changed_paths(&place, &head, &run.head_before).await?,
-                        );
+                (Some(path), Some((_, head))) => {
+                    if !changed.contains_key(head) {
+                        let paths = self.changed_paths(&place, head, &run.head_before);
+                        changed.insert(head.clone(), paths.await?);
                     }
-                    let touched = changed
-                        .get(&head)
-                        .is_some_and(|paths| paths.iter().any(|file| is_at(file, path)));
-                    if touched {
+                    let paths = changed.get(head);
+                    if paths.is_some_and(|paths| paths.iter().any(|file| is_at(file, path))) {
                         PathState::Changed
                     } else {
                         PathState::Untouched

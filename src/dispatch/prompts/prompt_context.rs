@@ -17,7 +17,7 @@ use crate::prompt::{
 };
 use crate::pull_request::{LinkedIssue, Trust, last_lines};
 use crate::sandbox::Backend;
-use crate::work::{PlanSource, PromptCut, Rejection, Source};
+use crate::work::{Item, PlanSource, PromptCut, Rejection, Source};
 
 impl Task {
     /// Builds the prompt of a review, or of a repeated one if the last answer was unclear; a reviewer with a resumed
@@ -29,9 +29,8 @@ impl Task {
         diff: &Diff,
         again: Option<UnclearAnswer>,
     ) -> Result<AgentPrompt> {
-        let open = self
-            .read_of(&self.change.change_id, bb::open_findings)
-            .await?;
+        let id = &self.change.change_id;
+        let open = self.read_of(id, bb::open_findings).await?;
         let open = open.into_iter().map(bb::OpenFinding::into_finding);
         let open_findings: Vec<Finding> = open.collect();
         let feedback_limit = self.dispatch.settings.limits.feedback;
@@ -91,16 +90,12 @@ impl Task {
 
     /// The description of the pull request and the issue that it closes, if agents may read them.
     async fn purpose(&self) -> Result<(Option<String>, Option<Issue>)> {
-        let Some(pull) = self
-            .read_of(&self.change.change_id, bb::pull_of_change)
-            .await?
-        else {
+        let id = &self.change.change_id;
+        let Some(pull) = self.read_of(id, bb::pull_of_change).await? else {
             return Ok((None, None));
         };
-        let description = pull
-            .purpose
-            .description
-            .filter(|description| description.trust == Trust::MayMakeWork);
+        let description = pull.purpose.description;
+        let description = description.filter(|one| one.trust == Trust::MayMakeWork);
         let issue = match pull.purpose.issue {
             Some(LinkedIssue::Read {
                 number,
@@ -156,27 +151,21 @@ impl Task {
         purpose: Purpose,
     ) -> Result<AgentPrompt> {
         let (id, item_id) = (self.change.change_id.clone(), self.item.item_id.clone());
-        let (mut rejections, guidance, findings, items) = self
-            .read(move |conn| {
-                let rejections = bb::rejections_in(conn, &item_id)?;
-                Ok((
-                    rejections,
-                    bb::open_guidance(conn, &id)?,
-                    bb::finding_list(conn, &id)?,
-                    bb::items_of(conn, &id)?,
-                ))
-            })
-            .await?;
+        let read = self.read(move |conn| {
+            let (rejections, guidance) = (
+                bb::rejections_in(conn, &item_id)?,
+                bb::open_guidance(conn, &id)?,
+            );
+            let findings = bb::finding_list(conn, &id)?;
+            Ok((rejections, guidance, findings, bb::items_of(conn, &id)?))
+        });
+        let (mut rejections, guidance, findings, items) = read.await?;
         let mut closed: Vec<String> = findings
             .iter()
             .filter(|finding| matches!(finding.outcome, Outcome::Resolved | Outcome::Waived))
-            .map(|finding| {
-                format!(
-                    "{} ({}): {}",
-                    finding.finding_id,
-                    finding.outcome,
-                    finding.finding.titled_text()
-                )
+            .map(|open| {
+                let text = open.finding.titled_text();
+                format!("{} ({}): {text}", open.finding_id, open.outcome)
             })
             .collect();
         closed.reverse();
@@ -184,34 +173,24 @@ impl Task {
             name_findings(rejection, &findings);
         }
         let mut last_run_tail = None;
-        for item in items
-            .iter()
-            .rev()
-            .filter(|item| item.source == Source::ReviewFix)
-        {
+        let is_fix = |item: &&Item| item.source == Source::ReviewFix;
+        for item in items.iter().rev().filter(is_fix) {
             if let Some(run) = self.read_of(&item.item_id, bb::last_run).await? {
                 last_run_tail = output_of(&run.dir);
                 break;
             }
         }
-        let guidance = guidance
-            .into_iter()
-            .map(|(key, guidance)| Comment {
-                key,
-                text: guidance.body,
-            })
-            .collect();
+        let comment = |(key, guidance): (String, bb::Guidance)| {
+            let text = guidance.body;
+            Comment { key, text }
+        };
+        let guidance = guidance.into_iter().map(comment).collect();
         let (told, gate_output) = match purpose {
             Purpose::Feedback => {
                 let end = |piece: &bb::Coverage| usize::try_from(piece.end).unwrap_or(0);
-                (
-                    self.coverage()
-                        .await?
-                        .into_iter()
-                        .map(|piece| (piece.piece.clone(), end(&piece)))
-                        .collect(),
-                    None,
-                )
+                let pieces = self.coverage().await?.into_iter();
+                let told = pieces.map(|piece| (piece.piece.clone(), end(&piece)));
+                (told.collect(), None)
             }
             // An agent that fixes failed gates has to know the context, the most important part
             // first.
@@ -220,6 +199,7 @@ impl Task {
         let part = self.runs().await?.len() + 1;
         let Plan { text: plan, source } = plan(self.worktree(), &self.change.branch);
         let (description, issue) = self.purpose().await?;
+        let gates = self.rules.gates.iter();
         let context = FixContext {
             title: self.change.title.clone(),
             branch: self.change.branch.clone(),
@@ -234,12 +214,7 @@ impl Task {
             plan,
             description,
             issue,
-            gates: self
-                .rules
-                .gates
-                .iter()
-                .map(|gate| shell_line(gate))
-                .collect(),
+            gates: gates.map(|gate| shell_line(gate)).collect(),
             rejections,
             guidance,
             feedback_limit: self.dispatch.settings.limits.feedback,
@@ -251,16 +226,12 @@ impl Task {
             nonce: nonce(),
         };
         let prompt = self.dispatch.settings.prompts.fix(&context)?;
-        let coverage = prompt
-            .extents
-            .iter()
-            .map(|extent| covered(extent, &context.rejections))
-            .collect();
+        let covered = |extent: &Extent| covered(extent, &context.rejections);
         Ok(AgentPrompt {
             text: prompt.text,
             part,
             plan: source,
-            coverage,
+            coverage: prompt.extents.iter().map(covered).collect(),
             cuts: prompt.cuts,
         })
     }
@@ -365,9 +336,8 @@ fn nonce() -> u128 {
 }
 
 fn output_of(dir: &str) -> Option<String> {
-    agent::answer(&PathBuf::from(dir))
-        .ok()
-        .filter(|text| !text.trim().is_empty())
+    let answer = agent::answer(&PathBuf::from(dir)).ok();
+    answer.filter(|text| !text.trim().is_empty())
 }
 
 /// Gives each finding the id that the agent uses in its answer, and the lines of the diff that it refers to. The id

@@ -3,12 +3,14 @@
 
 use crate::blackboard::{self as bb, Coverage, Rest};
 use crate::dispatch::interrupt::{Interrupt, Result};
+use crate::dispatch::remote::reply_intents::NOT_TAKEN;
 use crate::dispatch::task::Task;
 use crate::dispatch::worktree::preflight::{budget_left, named};
+use crate::finding::Finding;
 use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::pull_request::Feedback;
-use crate::review_text::FindingAnswer;
-use crate::text::count;
+use crate::review_text::{FindingAnswer, Stance};
+use crate::text::{count, prefixed};
 use crate::work::{LeftOut, Rejection, Run};
 
 /// Maximum number of runs among which one fix may split its feedback.
@@ -120,6 +122,34 @@ pub(crate) fn was_told(coverage: &[Coverage], piece: &str) -> bool {
             .any(|one| one.piece == piece && one.is_complete())
 }
 
+/// Returns the findings of a rejection that were in prompts, each with the agent's answer. Changes that the agent
+/// reports in a file with undone edits are not in the commit.
+pub(crate) fn answered<'a>(
+    rejection: &'a Rejection,
+    coverage: &[Coverage],
+    answers: &[FindingAnswer],
+    undone: &[String],
+) -> Vec<(&'a Finding, Option<(Stance, String)>)> {
+    let mut answered = Vec::new();
+    for (at, finding) in rejection.rejected.findings.iter().enumerate() {
+        let piece = format!("{}.{}", rejection.rejection_id, at + 1);
+        if !was_told(coverage, &piece) {
+            continue;
+        }
+        let is_undone = |path| undone.contains(path);
+        let answer = if finding.path.as_ref().is_some_and(is_undone) {
+            Some((Stance::CannotFix, NOT_TAKEN.to_owned()))
+        } else {
+            let answer = answers
+                .iter()
+                .find(|one| finding.is_called(&one.id, &piece));
+            answer.map(|answer| (answer.answer, answer.reason.clone()))
+        };
+        answered.push((finding, answer));
+    }
+    answered
+}
+
 fn describe(piece: &Coverage, rejections: &[Rejection], feedback: &[Feedback]) -> LeftOut {
     let rejection = rejections
         .iter()
@@ -177,14 +207,11 @@ fn without_room<'a>(
 }
 
 fn name(left_out: &LeftOut) -> String {
-    let line = left_out
-        .line
-        .map(|line| format!(":{line}"))
-        .unwrap_or_default();
-    left_out.path.as_ref().map_or_else(
-        || left_out.piece.clone(),
-        |path| format!("{} at {path}{line}", left_out.piece),
-    )
+    let LeftOut { piece, path, .. } = left_out;
+    match path {
+        Some(path) => format!("{piece} at {path}{}", prefixed(":", left_out.line)),
+        None => piece.clone(),
+    }
 }
 
 fn first_line(text: &str) -> String {

@@ -15,6 +15,7 @@ const FILE_CAP: u64 = 256 * 1024;
 const FOLDERS: usize = 20;
 
 /// The text of a plan, and its source.
+#[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) text: Option<String>,
     /// None: there is no `.specify/` with a plan in it.
@@ -31,10 +32,7 @@ pub(crate) fn plan(worktree: &Path, branch: &str) -> Plan {
     }
     found.sort();
     if found.is_empty() {
-        return Plan {
-            text: None,
-            source: None,
-        };
+        return Plan::default();
     }
     let folders: BTreeSet<&Path> = found
         .iter()

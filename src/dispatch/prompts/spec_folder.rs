@@ -29,12 +29,7 @@ pub(crate) fn choose<'a>(branch: &str, folders: &[&'a str]) -> Choice<'a> {
         .collect();
     match same.as_slice() {
         [] => {}
-        [(folder, _)] => {
-            return Choice {
-                folder: Some(folder),
-                reason: PlanReason::EqualNumber,
-            };
-        }
+        [(folder, _)] => return Choice::new(Some(folder), PlanReason::EqualNumber),
         several => return most_shared(&branch, several, 0).named(PlanReason::EqualNumber),
     }
     // Another feature's number excludes a directory.
@@ -52,50 +47,35 @@ pub(crate) fn choose<'a>(branch: &str, folders: &[&'a str]) -> Choice<'a> {
     }
     let shared = most_shared(&branch, &others, 2);
     match (shared.reason, others.as_slice()) {
-        (PlanReason::NoMatch, [(folder, _)]) if folders.len() == 1 => Choice {
-            folder: Some(folder),
-            reason: PlanReason::OnlyFolder,
-        },
+        (PlanReason::NoMatch, [(folder, _)]) if folders.len() == 1 => {
+            Choice::new(Some(folder), PlanReason::OnlyFolder)
+        }
         _ => shared,
     }
 }
 
-impl Choice<'_> {
+impl<'a> Choice<'a> {
+    fn new(folder: Option<&'a str>, reason: PlanReason) -> Self {
+        Self { folder, reason }
+    }
+
     /// Sets the reason, if a directory was chosen.
     fn named(self, reason: PlanReason) -> Self {
-        if self.folder.is_some() {
-            Self { reason, ..self }
-        } else {
-            self
-        }
+        let reason = self.folder.map_or(self.reason, |_| reason);
+        Self { reason, ..self }
     }
 }
 
 fn most_shared<'a>(branch: &Name, among: &[&(&'a str, Name)], least: usize) -> Choice<'a> {
     let shared = |name: &Name| name.words.intersection(&branch.words).count();
-    let best = among
-        .iter()
-        .map(|(_, name)| shared(name))
-        .max()
-        .unwrap_or(0);
+    let best = among.iter().map(|(_, name)| shared(name)).max();
+    let best = best.unwrap_or(0);
     let mut first = among.iter().filter(|(_, name)| shared(name) == best);
     match (first.next(), first.next()) {
-        (Some(_), _) if best < least => Choice {
-            folder: None,
-            reason: PlanReason::NoMatch,
-        },
-        (Some((folder, _)), None) => Choice {
-            folder: Some(folder),
-            reason: PlanReason::SharedWords,
-        },
-        (Some(_), Some(_)) => Choice {
-            folder: None,
-            reason: PlanReason::Tie,
-        },
-        (None, _) => Choice {
-            folder: None,
-            reason: PlanReason::NoMatch,
-        },
+        (Some(_), _) if best < least => Choice::new(None, PlanReason::NoMatch),
+        (Some((folder, _)), None) => Choice::new(Some(folder), PlanReason::SharedWords),
+        (Some(_), Some(_)) => Choice::new(None, PlanReason::Tie),
+        (None, _) => Choice::new(None, PlanReason::NoMatch),
     }
 }
 

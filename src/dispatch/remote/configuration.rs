@@ -91,9 +91,5 @@ impl Task {
 fn not_in_force(what: &str) -> Interrupt {
     let reason =
         format!("{what}: nothing is pushed until it is (`remand config check`, `remand reload`)");
-    Interrupt::Hold {
-        kind: HoldKind::Configuration,
-        reason,
-        until: None,
-    }
+    Interrupt::hold_by(HoldKind::Configuration, reason)
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::post_text as text;
 use crate::blackboard::{self as bb, Intent, IntentKind, PastReview, PostDone};
 use crate::change::Change;
-use crate::clock::{self, Time};
+use crate::clock;
 use crate::dispatch::Dispatch;
 use crate::dispatch::interrupt::chain;
 use crate::dispatch::run::reclaim::is_dead;
@@ -66,12 +66,9 @@ impl Dispatch {
 
     /// Posts everything that is due. Returns the number of posts.
     pub(crate) async fn post_due(&self, stop: &CancellationToken) -> bb::Result<usize> {
-        let due = self
-            .db
-            .read(|conn| bb::open_posts(conn, clock::now()))
-            .await?;
+        let due = self.db.read(|conn| bb::open_posts(conn, clock::now()));
         let mut posted = 0;
-        for intent in due {
+        for intent in due.await? {
             if stop.is_cancelled() {
                 break;
             }
@@ -88,18 +85,11 @@ impl Dispatch {
     }
 
     async fn post(&self, intent: Intent) -> bb::Result<bool> {
-        let (key, from, holder) = (
-            intent.key.clone(),
-            intent.claimed_by.clone(),
-            self.holder.clone(),
-        );
-        let claimed = self
-            .db
-            .write("claim_post", move |conn| {
-                bb::claim_post(conn, &key, from.as_deref(), &holder)
-            })
-            .await?;
-        if !claimed {
+        let (listed, holder) = (intent.clone(), self.holder.clone());
+        let claimed = self.db.write("claim_post", move |conn| {
+            bb::claim_post(conn, &listed.key, listed.claimed_by.as_deref(), &holder)
+        });
+        if !claimed.await? {
             return Ok(false);
         }
         if let Some(why) = self.kill_leftover_gh(&intent).await {
@@ -108,9 +98,8 @@ impl Dispatch {
         let read = self.db.read_of(&intent.change_id, bb::change_and_project);
         let (change, project) = read.await?;
         let (Some(repo), Some(number)) = (project.repo, change.pr_number) else {
-            return self
-                .give_up(intent, "the project has no repository on the forge")
-                .await;
+            let reason = "the project has no repository on the forge";
+            return self.give_up(intent, reason).await;
         };
         if change.state.is_over() {
             let reason = format!("the change is {}", change.state);
@@ -180,30 +169,14 @@ impl Dispatch {
                 };
                 let body = self.fit(&text::answer(reply), intent)?;
                 crash_point!("post.{}.before", intent.kind);
-                let posted = page
-                    .github
-                    .reply(&page.repo, page.number, comment, &body)
-                    .await?;
-                Ok(done(
-                    intent,
-                    CommentKind::ReviewComment,
-                    &posted,
-                    IntentResult::Done,
-                ))
+                let (github, repo, number) = (page.github, &page.repo, page.number);
+                let posted = github.reply(repo, number, comment, &body).await?;
+                let (kind, result) = (CommentKind::ReviewComment, IntentResult::Done);
+                Ok(done(intent, kind, &posted, result))
             }
             (Payload::Note(note), None) => {
                 let body = self.fit(&text::note(note, &page.change, &page.name()), intent)?;
-                crash_point!("post.{}.before", intent.kind);
-                let posted = page
-                    .github
-                    .post_comment(&page.repo, page.number, &body)
-                    .await?;
-                Ok(done(
-                    intent,
-                    CommentKind::IssueComment,
-                    &posted,
-                    IntentResult::Done,
-                ))
+                Ok(page.comment(intent, &body, IntentResult::Done).await?)
             }
             (Payload::Ask(ask), None) => {
                 crash_point!("post.{}.before", intent.kind);
@@ -232,10 +205,8 @@ impl Dispatch {
             return Err(Unposted::Never("it does not name its review".into()));
         };
         let (_, review) = self.db.read_of(id, bb::review).await?;
-        let last = self
-            .db
-            .read_of(&page.change.change_id, bb::last_review)
-            .await?;
+        let change_id = &page.change.change_id;
+        let last = self.db.read_of(change_id, bb::last_review).await?;
         // This one may come late: the latest verdict counts.
         let objects = last.as_ref().unwrap_or(&review).verdict == Verdict::ChangesRequested;
         let mut done = match there {
@@ -325,26 +296,15 @@ impl Dispatch {
                 Err(error) => return Err(error.into()),
             }
         }
-        crash_point!("post.{}.before", intent.kind);
-        let posted = page
-            .github
-            .post_comment(&page.repo, page.number, &whole)
-            .await?;
-        Ok(done(
-            intent,
-            CommentKind::IssueComment,
-            &posted,
-            IntentResult::IssueComment,
-        ))
+        let result = IntentResult::IssueComment;
+        Ok(page.comment(intent, &whole, result).await?)
     }
 
     /// True if the pull request is by the account that gh is logged in with: GitHub does not let authors request
     /// changes on their own pull requests.
     async fn is_by_us(&self, page: &PostTarget<'_>) -> Result<bool, Unposted> {
-        let pull = self
-            .db
-            .read_of(&page.change.change_id, bb::pull_of_change)
-            .await?;
+        let id = &page.change.change_id;
+        let pull = self.db.read_of(id, bb::pull_of_change).await?;
         match pull.and_then(|pull| pull.author_id) {
             Some(author) => Ok(page.github.is_logged_in_as(author).await?),
             None => Ok(false),
@@ -358,10 +318,8 @@ impl Dispatch {
         page: &PostTarget<'_>,
         intent: &Intent,
     ) -> Result<(), Unposted> {
-        let earlier = self
-            .db
-            .read_of(&page.change.change_id, bb::reviews_on_pull)
-            .await?;
+        let id = &page.change.change_id;
+        let earlier = self.db.read_of(id, bb::reviews_on_pull).await?;
         let stands = |old: &&Intent| {
             old.key != intent.key && old.result == Some(IntentResult::RequestChanges)
         };
@@ -395,21 +353,15 @@ impl Dispatch {
     async fn put_off(&self, intent: Intent, error: GithubError) -> bb::Result<bool> {
         let reason = format!("{error} ({})", error.hint());
         // Only a refusal of the post itself ends it; an outage may last for days.
-        let never = match &error {
-            // Waits until the project has the repository's new name.
-            GithubError::Refused { status, .. } => !is_elsewhere(*status),
-            GithubError::NotFound { .. } => true,
-            GithubError::NoGh
-            | GithubError::LoggedOut
-            | GithubError::Auth { .. }
-            | GithubError::Limited { .. }
-            | GithubError::Transient { .. }
-            | GithubError::Broken { .. } => false,
-        };
+        let is_gone = matches!(error, GithubError::NotFound { .. });
+        // A renamed repository waits until the project has its new name.
+        let is_refused =
+            matches!(error, GithubError::Refused { status, .. } if !is_elsewhere(status));
+        let never = is_gone || is_refused;
         // A reply to a deleted comment, or a request to somebody who cannot be asked, is not missed.
         let is_missed = match intent.kind {
             IntentKind::Ask | IntentKind::Push => false,
-            IntentKind::Answer => !matches!(error, GithubError::NotFound { .. }),
+            IntentKind::Answer => !is_gone,
             IntentKind::Review | IntentKind::Note => true,
         };
         if never && !is_missed {
@@ -424,19 +376,15 @@ impl Dispatch {
             return Ok(true);
         }
         let now = clock::now();
-        let until: Option<Time> = match error {
-            GithubError::Limited { until } => until
-                .filter(|until| *until > now)
-                .map(|until| until.min(now.plus(bb::RATE_WINDOW))),
-            GithubError::NoGh
-            | GithubError::LoggedOut
-            | GithubError::Auth { .. }
-            | GithubError::NotFound { .. }
-            | GithubError::Refused { .. }
-            | GithubError::Transient { .. }
-            | GithubError::Broken { .. } => None,
+        let reset = if let GithubError::Limited { until } = error {
+            until.filter(|until| *until > now)
+        } else {
+            None
         };
-        let until = until.unwrap_or_else(|| self.settings.backoff(intent.tries, now));
+        let until = reset.map_or_else(
+            || self.settings.backoff(intent.tries, now),
+            |until| until.min(now.plus(bb::RATE_WINDOW)),
+        );
         tracing::warn!(key = %intent.key, reason = ?reason, until = %until, "post postponed");
         self.db
             .write("put_off_post", move |conn| {
@@ -461,6 +409,19 @@ impl PostTarget<'_> {
     /// Name of the pull request as people and commands write it.
     fn name(&self) -> String {
         format!("{}#{}", self.repo, self.number)
+    }
+
+    /// Posts a comment on the pull request itself.
+    async fn comment(
+        &self,
+        intent: &Intent,
+        body: &str,
+        result: IntentResult,
+    ) -> Result<PostDone, GithubError> {
+        crash_point!("post.{}.before", intent.kind);
+        let (github, repo, number) = (self.github, &self.repo, self.number);
+        let posted = github.post_comment(repo, number, body).await?;
+        Ok(done(intent, CommentKind::IssueComment, &posted, result))
     }
 
     /// Finds the comment with the marker. A marker can be copied once it is public, so the kind of comment that was
@@ -490,16 +451,9 @@ impl PostTarget<'_> {
         let Some(review) = forge_id.and_then(|id| id.split_once(':')?.1.parse().ok()) else {
             return Ok(());
         };
-        match self
-            .github
-            .dismiss(
-                &self.repo,
-                self.number,
-                review,
-                "A later review by remand passed.",
-            )
-            .await
-        {
+        let (github, reason) = (self.github, "A later review by remand passed.");
+        let dismissed = github.dismiss(&self.repo, self.number, review, reason);
+        match dismissed.await {
             Ok(()) | Err(GithubError::NotFound { .. } | GithubError::Auth { .. }) => Ok(()),
             Err(GithubError::Refused { status, .. }) if !is_elsewhere(status) => Ok(()),
             Err(error) => Err(error),
@@ -508,22 +462,16 @@ impl PostTarget<'_> {
 
     /// Requests reviews; people whom the forge does not accept do not prevent the other requests.
     async fn ask(&self, logins: Vec<String>) -> Result<Vec<String>, GithubError> {
-        let refused = match self
-            .github
-            .ask_reviewers(&self.repo, self.number, &logins)
-            .await
-        {
+        let (github, repo, number) = (self.github, &self.repo, self.number);
+        let refused = match github.ask_reviewers(repo, number, &logins).await {
             Ok(()) => return Ok(logins),
             Err(error @ GithubError::Refused { .. }) if logins.len() > 1 => error,
             Err(error) => return Err(error),
         };
         let mut asked = Vec::new();
         for login in logins {
-            match self
-                .github
-                .ask_reviewers(&self.repo, self.number, std::slice::from_ref(&login))
-                .await
-            {
+            let one = std::slice::from_ref(&login);
+            match github.ask_reviewers(repo, number, one).await {
                 Ok(()) => asked.push(login),
                 Err(GithubError::Refused { .. }) => {}
                 Err(error) => return Err(error),
@@ -543,22 +491,14 @@ pub(crate) fn forge_mark(holder: &str) -> String {
 }
 
 /// Reason why something was not posted.
+#[derive(Debug, thiserror::Error)]
 enum Unposted {
-    Forge(GithubError),
+    #[error(transparent)]
+    Forge(#[from] GithubError),
+    #[error("{0}")]
     Never(String),
-    Blackboard(bb::BoardError),
-}
-
-impl From<bb::BoardError> for Unposted {
-    fn from(error: bb::BoardError) -> Self {
-        Self::Blackboard(error)
-    }
-}
-
-impl From<GithubError> for Unposted {
-    fn from(error: GithubError) -> Self {
-        Self::Forge(error)
-    }
+    #[error(transparent)]
+    Blackboard(#[from] bb::BoardError),
 }
 
 fn done(intent: &Intent, kind: CommentKind, posted: &Posted, result: IntentResult) -> PostDone {
@@ -597,11 +537,8 @@ fn found(intent: &Intent, comment: &Comment) -> PostDone {
 fn inline(finding: &Finding, review: &PastReview) -> Option<NewInline> {
     let path = finding.path.as_ref()?;
     let line = finding.line.filter(|line| *line > 0)?;
-    let is_in_diff = review
-        .files
-        .as_array()?
-        .iter()
-        .any(|file| file.as_str() == Some(path.as_str()));
+    let mut files = review.files.as_array()?.iter();
+    let is_in_diff = files.any(|file| file.as_str() == Some(path.as_str()));
     is_in_diff.then(|| NewInline {
         path: path.clone(),
         line: line.into(),

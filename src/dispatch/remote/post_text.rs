@@ -1,13 +1,11 @@
 //! Texts of posts. Quoted text by agents and others mentions nobody and closes nothing.
 
-use std::fmt::Write as _;
-
 use crate::blackboard::PastReview;
 use crate::change::Change;
 use crate::finding::{Finding, Verdict};
 use crate::intent::{EscalatedFor, Note, Reply, Stance};
 use crate::proposal::Bound;
-use crate::text::short_sha;
+use crate::text::{prefixed, short_sha};
 use crate::work::{LeftOut, Source};
 
 /// Limit of the forge: 65,536 characters.
@@ -19,44 +17,28 @@ const LISTED: usize = 100;
 /// Text of a review; `findings` are those without a line in the diff.
 pub(crate) fn review(review: &PastReview, findings: &[Finding], change: &Change) -> String {
     let head = short_sha(&review.head);
-    let mut text = match review.verdict {
-        Verdict::Approved => {
-            format!("**remand**: an agent reviewed {head} and has no objections.\n")
-        }
-        Verdict::ChangesRequested => {
-            format!("**remand**: an agent reviewed {head} and requests changes.\n")
-        }
-        Verdict::NeedsDiscussion => {
-            format!("**remand**: an agent reviewed {head} and asks for a discussion.\n")
-        }
-        Verdict::Unclear => {
-            format!("**remand**: an agent reviewed {head} without a clear verdict.\n")
-        }
+    let result = match review.verdict {
+        Verdict::Approved => "and has no objections",
+        Verdict::ChangesRequested => "and requests changes",
+        Verdict::NeedsDiscussion => "and asks for a discussion",
+        Verdict::Unclear => "without a clear verdict",
     };
+    let mut text = format!("**remand**: an agent reviewed {head} {result}.\n");
     if let Some(summary) = &review.summary {
-        push(&mut text, &format!("\n{}\n", quiet(summary)));
+        text.push_str(&format!("\n{}\n", quiet(summary)));
     }
     for one in findings {
-        push(
-            &mut text,
-            &format!(
-                "\n- {}\n",
-                finding(one, &place(one.path.as_deref(), one.line)).replace('\n', "\n  ")
-            ),
-        );
+        let item = finding(one, &place(one.path.as_deref(), one.line));
+        text.push_str(&listed(&item));
     }
     let (next, most) = (review.cycle + 1, change.budget.max_fix_cycles);
     match review.verdict {
-        Verdict::Approved => push(
-            &mut text,
-            "\nThis is not an approval; approving is up to a person.\n",
-        ),
-        Verdict::ChangesRequested if next <= most => {
-            push(
-                &mut text,
-                &format!("\nAn agent will try to fix this (fix {next} of at most {most}).\n"),
-            );
+        Verdict::Approved => {
+            text.push_str("\nThis is not an approval; approving is up to a person.\n");
         }
+        Verdict::ChangesRequested if next <= most => text.push_str(&format!(
+            "\nAn agent will try to fix this (fix {next} of at most {most}).\n"
+        )),
         Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => {}
     }
     cut(&text)
@@ -67,16 +49,21 @@ pub(crate) fn inline(one: &Finding) -> String {
     cut(&finding(one, ""))
 }
 
+/// Formats an item of a list, which may have several lines.
+fn listed(item: &str) -> String {
+    format!("\n- {}\n", item.replace('\n', "\n  "))
+}
+
 fn finding(finding: &Finding, place: &str) -> String {
     let mut text = format!("**{}** {place}", finding.severity)
         .trim_end()
         .to_owned();
-    push(&mut text, &format!(": {}", quiet(&finding.titled_text())));
+    text.push_str(&format!(": {}", quiet(&finding.titled_text())));
     if let Some(failure) = finding.failure.as_ref().filter(|one| !one.is_empty()) {
-        push(&mut text, &format!("\n\nFails with: {}", quiet(failure)));
+        text.push_str(&format!("\n\nFails with: {}", quiet(failure)));
     }
     if let Some(suggestion) = finding.suggestion.as_ref().filter(|one| !one.is_empty()) {
-        push(&mut text, &format!("\n\nSuggestion: {}", quiet(suggestion)));
+        text.push_str(&format!("\n\nSuggestion: {}", quiet(suggestion)));
     }
     text
 }
@@ -90,10 +77,8 @@ pub(crate) fn answer(reply: &Reply) -> String {
         Some(Stance::Fixed) => format!("Addressed in {sha}"),
         None => return format!("{sha} is intended to address this."),
     };
-    cut(&because(
-        &label,
-        reply.reason.as_deref().unwrap_or_default(),
-    ))
+    let reason = reply.reason.as_deref().unwrap_or_default();
+    cut(&because(&label, reason))
 }
 
 /// Text of a note on the pull request `name` (`owner/repo#42`).
@@ -122,16 +107,13 @@ pub(crate) fn note(note: &Note, change: &Change, name: &str) -> String {
     };
     let mut text = format!("**remand** pushed {sha}, fix {cycle} of at most {most}. {next}\n");
     for one in replies {
-        push(
-            &mut text,
-            &format!("\n- {}\n", done(one).replace('\n', "\n  ")),
-        );
+        text.push_str(&listed(&done(one)));
     }
     if answered > 0 {
-        push(&mut text, "\nReplies to comments are in their threads.\n");
+        text.push_str("\nReplies to comments are in their threads.\n");
     }
     if !rest.is_empty() {
-        push(&mut text, &left_out(rest));
+        text.push_str(&left_out(rest));
     }
     cut(&text)
 }
@@ -147,25 +129,14 @@ fn left_out(rest: &[LeftOut]) -> String {
         "\n{comments} left out because the agent's prompts were full. These have not been seen by an agent and are not addressed:\n"
     );
     for one in rest.iter().take(LISTED) {
-        let what = format!(
-            "{} {}",
-            place(one.path.as_deref(), one.line),
-            quiet(&one.text)
-        )
-        .trim()
-        .to_owned();
-        let link = one
-            .url
-            .as_ref()
-            .filter(|url| url.starts_with("https://"))
-            .map(|url| format!(" ({url})"));
-        push(
-            &mut text,
-            &format!("\n- {what}{}\n", link.unwrap_or_default()),
-        );
+        let place = place(one.path.as_deref(), one.line);
+        let what = format!("{place} {}", quiet(&one.text));
+        let url = one.url.as_ref().filter(|url| url.starts_with("https://"));
+        let link = url.map(|url| format!(" ({url})")).unwrap_or_default();
+        text.push_str(&format!("\n- {}{link}\n", what.trim()));
     }
     if rest.len() > LISTED {
-        push(&mut text, &format!("\nand {} more.\n", rest.len() - LISTED));
+        text.push_str(&format!("\nand {} more.\n", rest.len() - LISTED));
     }
     text
 }
@@ -242,8 +213,7 @@ fn place(path: Option<&str>, line: Option<impl std::fmt::Display>) -> String {
     let Some(path) = path.filter(|path| !path.is_empty()) else {
         return String::new();
     };
-    let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-    format!("`{}{line}`", path.replace('`', "'"))
+    format!("`{}{}`", path.replace('`', "'"), prefixed(":", line))
 }
 
 /// Inserted between two characters, so that the forge does not read them as the start of a name.
@@ -308,19 +278,10 @@ fn open_fence(text: &str) -> Option<String> {
     open
 }
 
-fn push(text: &mut String, more: &str) {
-    // Writing to a String does not fail.
-    text.write_str(more).unwrap_or_default();
-}
-
 fn cut(text: &str) -> String {
     let mut text = text.trim_end().to_owned();
     if text.len() > MOST {
-        let at = (0..=MOST)
-            .rev()
-            .find(|at| text.is_char_boundary(*at))
-            .unwrap_or(0);
-        text.truncate(at);
+        text.truncate(text.floor_char_boundary(MOST));
         text.push_str("\n\n(truncated; the full text is on the blackboard)");
     }
     text

@@ -1,6 +1,6 @@
 //! The push of a fix: checked in our own clone and recorded before it is made; the remote is read before and after.
 
-use super::remote_sync::{REVERTED_REASON, objected};
+use super::remote_sync::{REVERTED_REASON, branch_gone, objected};
 use crate::blackboard::{self as bb, Intent, NewIntent};
 use crate::change::ChangeId;
 use crate::clock;
@@ -34,17 +34,12 @@ impl Dispatch {
     /// Checks the settings as for an active change, but asks nobody: the next run of the change asks.
     async fn has_trusted_settings(&self, id: &ChangeId, remote: &Remote) -> Result<()> {
         let settings = remote.push_settings().await?;
-        let known = self
-            .db
-            .read(move |conn| bb::may_use_git_settings(conn, &settings.fingerprint))
-            .await?;
-        if known {
-            Ok(())
-        } else {
-            Err(Interrupt::hold(format!(
-                "git settings that affect pushes have changed ({id})"
-            )))
+        let may = move |conn: &bb::Conn| bb::may_use_git_settings(conn, &settings.fingerprint);
+        if self.db.read(may).await? {
+            return Ok(());
         }
+        let reason = format!("git settings that affect pushes have changed ({id})");
+        Err(Interrupt::hold(reason))
     }
 
     async fn settle_push(&self, push: &Intent) -> Result<()> {
@@ -168,11 +163,8 @@ impl Task {
                 .await?;
                 Ok(())
             }
-            Pushed::Moved(Some(theirs)) => self.replay(span, head, &remote, &theirs).await,
-            Pushed::Moved(None) => Err(Interrupt::fail(
-                format!("the branch {} no longer exists on the remote", push.branch),
-                "restore it there, then retry, or close the change",
-            )),
+            Pushed::Moved(Some(_)) => self.replay(span, head, &remote).await,
+            Pushed::Moved(None) => Err(branch_gone(&push.branch)),
             Pushed::Refused(message) => Err(Interrupt::fail(
                 format!(
                     "the remote refused the push of {}: {message}",
@@ -205,20 +197,9 @@ impl Task {
     }
 
     /// Somebody pushed during the fix: it is replayed on top if that is clean, and its gates run again.
-    async fn replay(
-        &self,
-        span: Span<'_>,
-        head: &str,
-        remote: &Remote,
-        theirs: &str,
-    ) -> Result<()> {
-        let now = self.remote_head(remote).await?;
+    async fn replay(&self, span: Span<'_>, head: &str, remote: &Remote) -> Result<()> {
+        let theirs = self.remote_head(remote).await?;
         let key = self.push_key(head);
-        let theirs = if now == theirs {
-            theirs.to_owned()
-        } else {
-            now
-        };
         if !remote.contains(&theirs, span.first).await? {
             self.give_up_push(key, &theirs).await?;
             let reason = format!(

@@ -62,14 +62,8 @@ impl Task {
         let Some((repo, number)) = self.pull_name() else {
             return Ok(());
         };
-        let pull = match self
-            .dispatch
-            .settings
-            .forge
-            .github
-            .pull(&repo, number, None)
-            .await?
-        {
+        let forge = &self.dispatch.settings.forge;
+        let pull = match forge.github.pull(&repo, number, None).await? {
             Answer::New { value, .. } => value,
             // No ETag was sent.
             Answer::Unchanged => return Ok(()),
@@ -86,9 +80,8 @@ impl Task {
         let id = self.change.change_id.clone();
         if pull.state == PullState::Open {
             let is_theirs = self.change.adopted_by == Some(AdoptedBy::Discovery);
-            let passes_over = &self.dispatch.settings.forge.passes_over;
-            let project_id = self.project.project_id.clone();
-            let Some(reason) = passes_over(&project_id, &pull).filter(|_| is_theirs) else {
+            let why = (forge.passes_over)(&self.project.project_id, &pull);
+            let Some(reason) = why.filter(|_| is_theirs) else {
                 return Ok(());
             };
             self.write("unwanted", move |conn| {
@@ -131,10 +124,9 @@ impl Task {
                 "git settings that affect pushes have changed; see {other} for the decision"
             ))),
             SettingsVerdict::Ask { keys } => {
-                let which = if keys.is_empty() {
-                    String::new()
-                } else {
-                    format!(" ({})", named(&keys))
+                let which = match keys.as_slice() {
+                    [] => String::new(),
+                    keys => format!(" ({})", named(keys)),
                 };
                 Err(Interrupt::fail(
                     format!(
@@ -155,20 +147,12 @@ impl Task {
     /// After a run, settings that are still the trusted ones were not changed by it, so a later change is the user's.
     /// If the check fails, the question is left until credentials are needed.
     pub(crate) async fn see_settings(&self) -> Result<()> {
-        let Some(remote) = self
-            .dispatch
-            .settings
-            .forge
-            .remote(&self.project)
-            .filter(|_| self.change.has_pr())
-        else {
+        let remote = self.dispatch.settings.forge.remote(&self.project);
+        let Some(remote) = remote.filter(|_| self.change.has_pr()) else {
             return Ok(());
         };
-        let Ok(settings) = remote
-            .marked(&git_mark(&self.change.worktree))
-            .push_settings()
-            .await
-        else {
+        let remote = remote.marked(&git_mark(&self.change.worktree));
+        let Ok(settings) = remote.push_settings().await else {
             return Ok(());
         };
         Ok(self
@@ -179,20 +163,14 @@ impl Task {
     }
 
     fn pinned_remote(&self) -> Result<Remote> {
-        let remote = self
-            .dispatch
-            .settings
-            .forge
-            .remote(&self.project)
-            .ok_or_else(|| {
-                Interrupt::fail(
-                    format!(
-                        "the project {} has no URL to push to",
-                        self.project.project_id
-                    ),
-                    "set one with `remand project add PATH --url URL`",
-                )
-            })?;
+        let remote = self.dispatch.settings.forge.remote(&self.project);
+        let remote = remote.ok_or_else(|| {
+            let id = &self.project.project_id;
+            Interrupt::fail(
+                format!("the project {id} has no URL to push to"),
+                "set one with `remand project add PATH --url URL`",
+            )
+        })?;
         // Its processes that a killed daemon left are ended with its git in the worktree, before anything is done
         // there.
         Ok(remote.marked(&git_mark(&self.change.worktree)))
@@ -207,15 +185,9 @@ impl Task {
     /// Fetches the branch into the bare clone and returns its head.
     pub(crate) async fn remote_head(&self, remote: &Remote) -> Result<String> {
         remote.ready().await?;
-        remote.fetch(&self.change.branch).await?.ok_or_else(|| {
-            Interrupt::fail(
-                format!(
-                    "the branch {} no longer exists on the remote",
-                    self.change.branch
-                ),
-                "restore it there, then retry, or close the change",
-            )
-        })
+        let branch = &self.change.branch;
+        let head = remote.fetch(branch).await?;
+        head.ok_or_else(|| branch_gone(branch))
     }
 
     /// Brings the worktree to the remote's head: commits pushed by others are brought in; commits that are only local
@@ -282,13 +254,8 @@ impl Task {
             let Some(undone) = remote.undone(&last, head, &ours).await? else {
                 break;
             };
-            keys.extend(
-                pushes
-                    .iter()
-                    .filter(|(_, ours)| ours.after == undone.after)
-                    .map(|(key, _)| key.clone()),
-            );
-            pushes.retain(|(_, ours)| ours.after != undone.after);
+            let is_undone = |(_, ours): &mut (String, Ours)| ours.after == undone.after;
+            keys.extend(pushes.extract_if(.., is_undone).map(|(key, _)| key));
             told.get_or_insert(undone);
         }
         let Some(undone) = told else { return Ok(()) };
@@ -312,17 +279,12 @@ impl Task {
             .read(move |conn| bb::intents_of(conn, &id, bb::IntentKind::Push))
             .await?;
         let ended = pushes.iter().filter(|push| push.result == Some(result));
-        Ok(ended
-            .filter_map(|push| {
-                Some((
-                    push.key.clone(),
-                    Ours {
-                        before: push.payload.push()?.from.clone(),
-                        after: push.payload.push()?.to.clone(),
-                    },
-                ))
-            })
-            .collect())
+        let ours = |push: &bb::Intent| {
+            let pushed = push.payload.push()?.clone();
+            let (before, after) = (pushed.from, pushed.to);
+            Some((push.key.clone(), Ours { before, after }))
+        };
+        Ok(ended.filter_map(ours).collect())
     }
 
     /// Returns the head of the remote branch if an agent pushed it: a commit that nobody expects there and that exists
@@ -449,6 +411,14 @@ impl From<RemoteError> for Interrupt {
             | RemoteError::File { .. } => Self::fail(chain(&error), "check the remote, then retry"),
         }
     }
+}
+
+/// The branch was deleted on the remote.
+pub(crate) fn branch_gone(branch: &str) -> Interrupt {
+    Interrupt::fail(
+        format!("the branch {branch} no longer exists on the remote"),
+        "restore it there, then retry, or close the change",
+    )
 }
 
 /// Describes the objections to a push.

@@ -2,9 +2,9 @@
 
 use crate::blackboard::{self as bb, NewIntent, Rest};
 use crate::dispatch::interrupt::Result;
-use crate::dispatch::prompts::prompt_parts::was_told;
+use crate::dispatch::prompts::prompt_parts::answered;
 use crate::dispatch::task::Task;
-use crate::intent::{Ask, Note, Payload, Reply, Stance};
+use crate::intent::{Ask, Note, Payload, Reply};
 use crate::work::Run;
 
 /// Reason why a comment on a file of the branch's agent configuration stays open.
@@ -28,46 +28,26 @@ impl Task {
             .map(|rest| rest.left_out.as_slice())
             .unwrap_or_default();
         let item = self.item.item_id.clone();
-        let (rejections, undone) = self
-            .read(move |conn| {
-                Ok((
-                    bb::rejections_in(conn, &item)?,
-                    bb::undone_paths(conn, &item)?,
-                ))
-            })
-            .await?;
+        let read = self.read(move |conn| {
+            let undone = bb::undone_paths(conn, &item)?;
+            Ok((bb::rejections_in(conn, &item)?, undone))
+        });
+        let (rejections, undone) = read.await?;
         let new = |key: String, payload: Payload| NewIntent {
             key,
             change_id: self.change.change_id.clone(),
             payload,
             epoch: self.claim.epoch,
         };
-        let author = self
-            .read_of(&self.change.change_id, bb::pull_of_change)
-            .await?
-            .and_then(|pull| pull.author);
+        let id = &self.change.change_id;
+        let pull = self.read_of(id, bb::pull_of_change).await?;
+        let author = pull.and_then(|pull| pull.author);
         let mut posts = Vec::new();
         let mut logins: Vec<String> = Vec::new();
         let mut done: Vec<Reply> = Vec::new();
         for rejection in &rejections {
-            for (at, finding) in rejection.rejected.findings.iter().enumerate() {
-                let by_place = format!("{}.{}", rejection.rejection_id, at + 1);
-                if !was_told(&coverage, &by_place) {
-                    continue;
-                }
-                let answer = answers
-                    .iter()
-                    .find(|answer| finding.is_called(&answer.id, &by_place));
-                // Changes that the agent reports there are not in the pushed commit.
-                let is_undone = finding
-                    .path
-                    .as_ref()
-                    .is_some_and(|path| undone.contains(path));
-                let (answer, reason) = match answer {
-                    _ if is_undone => (Some(Stance::CannotFix), Some(NOT_TAKEN.to_owned())),
-                    Some(answer) => (Some(answer.answer), Some(answer.reason.clone())),
-                    None => (None, None),
-                };
+            for (finding, answer) in answered(rejection, &coverage, &answers, &undone) {
+                let (answer, reason) = answer.unzip();
                 let reply = Reply {
                     comment: finding.inline_comment(),
                     answer,

@@ -21,6 +21,7 @@ use crate::git::{CheckoutFingerprint, GitError, Place, Restored};
 use crate::process::{self, Exit};
 use crate::project_settings::MainCheckout;
 use crate::proposal::{Decision, Escalation, decision};
+use crate::text;
 use crate::work::{Ended, Run};
 
 /// Maximum number of changes outside the worktree that a summary lists.
@@ -64,7 +65,7 @@ impl Task {
             .await?;
         crash_point!("git.config_back.after");
         let mut over = self.over(run, &dir, &dropped).await?;
-        if self.fenced.is_cancelled() {
+        if self.signs.fenced.is_cancelled() {
             // Nobody waits for its work any more: it is kept aside like that of any other interrupted run.
             over.end = RunOutcome::Agent(End::Stopped);
         } else if over.end == RunOutcome::Agent(End::Stopped) && !self.is_told_to_end() {
@@ -96,7 +97,7 @@ impl Task {
     /// Without a worktree nothing can be kept or restored; the run has ended nevertheless.
     async fn without_worktree(&self, run: &Run, phase: Phase, dir: &Path) -> Result<()> {
         let mut over = self.over(run, dir, &[]).await?;
-        over.end = if self.fenced.is_cancelled() {
+        over.end = if self.signs.fenced.is_cancelled() {
             RunOutcome::Agent(End::Stopped)
         } else {
             RunOutcome::NoWorktree
@@ -188,7 +189,7 @@ impl Task {
         let discarded =
             end != RunOutcome::Agent(End::Good) || (escalate_checkout && phase == Phase::Fix);
         let max_lost = self.dispatch.settings.max_lost_runs;
-        let fenced = self.fenced.is_cancelled();
+        let fenced = self.signs.fenced.is_cancelled();
         let (claim, id, change_id, item_id) = (
             self.claim.clone(),
             run.run_id.clone(),
@@ -289,17 +290,12 @@ impl Task {
 
     /// Cleans up an interrupted run in this worktree that belongs to another item; it does not affect this one.
     pub(crate) async fn recover_others(&self) -> Result<()> {
-        let Some(run) = self
-            .read_of(&self.change.worktree, |conn, worktree| {
-                bb::open_run_at(conn, worktree)
-            })
-            .await?
-        else {
+        let worktree = self.change.worktree.clone();
+        let open = self.read(move |conn| bb::open_run_at(conn, &worktree));
+        let is_other = |run: &Run| run.item_id != self.item.item_id;
+        let Some(run) = open.await?.filter(is_other) else {
             return Ok(());
         };
-        if run.item_id == self.item.item_id {
-            return Ok(());
-        }
         let change = self.read_of(&run.change_id, bb::change).await?;
         self.dispatch.recover(&self.project, &change, &run).await
     }
@@ -366,12 +362,7 @@ impl FinishedRun {
         if what.is_empty() {
             return;
         }
-        let listed = what
-            .iter()
-            .take(MAX_LISTED)
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join("; ");
+        let listed = text::joined(what.iter().take(MAX_LISTED), "; ");
         let more = if what.len() > MAX_LISTED {
             "; and more"
         } else {
@@ -381,7 +372,7 @@ impl FinishedRun {
             "outside the worktree, during {}: {listed}{more}",
             run.run_id
         );
-        let (what, more) = body::listed(what.to_vec());
+        let (what, more) = body::listed(what);
         let changed = body::CheckoutChanged {
             run_id: Some(run.run_id.clone()),
             what,

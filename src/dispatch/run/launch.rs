@@ -58,7 +58,7 @@ impl Task {
                 "no agent is configured for a {phase}: add [agents.NAME] with its command to the configuration and \
                  set agent = \"NAME\" (a running daemon loads it automatically, or immediately with `remand reload`)"
             );
-            Interrupt::Hold { kind: HoldKind::NoAgent, reason, until: None }
+            Interrupt::hold_by(HoldKind::NoAgent, reason)
         })
     }
 
@@ -84,36 +84,27 @@ impl Task {
                 bb::start_run(conn, &claim, &change, &new, clock::now())
             })
             .await?;
-        let job = match self.prepare(&launch, &run, mark).await {
-            Ok(job) => job,
-            Err(stop) => {
-                return Err(self
-                    .never_started(&launch.worktree.place, &run, stop)
-                    .await?);
-            }
+        let start = async {
+            let job = self.prepare(&launch, &run, mark).await?;
+            crash_point!("spawn.before");
+            let program = &self.dispatch.settings.program;
+            Ok::<_, Interrupt>(process::start(program, &job).await?)
         };
-        crash_point!("spawn.before");
-        let mut running = match process::start(&self.dispatch.settings.program, &job).await {
+        let mut running = match start.await {
             Ok(running) => running,
-            Err(error) => {
-                return Err(self
-                    .never_started(&launch.worktree.place, &run, error.into())
-                    .await?);
+            Err(stop) => {
+                let place = &launch.worktree.place;
+                return Err(self.never_started(place, &run, stop).await?);
             }
         };
         crash_point!("spawn.after");
         let (id, shim) = (run.run_id.clone(), running.shim().clone());
+        let start_time = i64::try_from(shim.start_time).unwrap_or(0);
         self.write("record_shim", move |conn| {
-            bb::record_shim(
-                conn,
-                &id,
-                i64::from(shim.pid),
-                i64::try_from(shim.start_time).unwrap_or(0),
-                &shim.boot_id,
-            )
+            bb::record_shim(conn, &id, shim.pid.into(), start_time, &shim.boot_id)
         })
         .await?;
-        self.signs()
+        self.signs
             .wait(&mut running, self.dispatch.settings.stop_grace)
             .await?;
         crash_point!("exit.seen");
@@ -126,18 +117,12 @@ impl Task {
     /// git does not ignore, the item is held; a process that only has its working directory there does no harm.
     async fn be_alone(&self, place: &Place) -> Result<()> {
         process::end_adopted().await?;
-        let writers = files::aside(|| process::writers(&place.path));
-        let in_git = |writer: &Writer| writer.path.starts_with(".git");
-        let writers: Vec<Writer> = writers
-            .into_iter()
-            .filter(|writer| !in_git(writer))
-            .collect();
+        let mut writers = files::aside(|| process::writers(&place.path));
+        writers.retain(|writer| !writer.path.starts_with(".git"));
         let paths: Vec<&Path> = writers.iter().map(|writer| writer.path.as_path()).collect();
         let ignored = self.git.ignored(place, &paths).await?;
-        match writers
-            .iter()
-            .find(|writer| !ignored.contains(&writer.path))
-        {
+        let is_seen = |writer: &&Writer| !ignored.contains(&writer.path);
+        match writers.iter().find(is_seen) {
             None => Ok(()),
             Some(Writer { pid, name, path }) => Err(Interrupt::hold(format!(
                 "{} is open for writing in process {pid} ({name}); the agent will start when it is closed",
@@ -207,13 +192,8 @@ impl Task {
         make_folder(&agent::answers(&dir))?;
         let job = launch.agent.job(&errand);
         let own = launch.agent.own_folder();
-        confine(
-            &self.dispatch.settings,
-            job,
-            CommandSite::of(&launch.worktree.place),
-            own.as_deref(),
-        )
-        .await
+        let site = CommandSite::of(&launch.worktree.place);
+        confine(&self.dispatch.settings, job, site, own.as_deref()).await
     }
 
     /// True if nothing can have run since the worktree was found clean, in the same step: neither gates nor a set-up, nor

@@ -2,23 +2,18 @@
 
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 use crate::blackboard::{self as bb, BoardError};
 use crate::clock;
 use crate::dispatch::Dispatch;
+use crate::dispatch::task::Signs;
 use crate::work::Claim;
 
 impl Dispatch {
     /// Renews until it is dropped. An ended claim cancels `fenced`; so does a blackboard that could not be written
     /// until the lease had nearly expired, since somebody else may have the item by then. `stop --now` cancels
     /// `halted`.
-    pub(crate) async fn keep_lease(
-        &self,
-        claim: Claim,
-        fenced: CancellationToken,
-        halted: CancellationToken,
-    ) {
+    pub(in crate::dispatch) async fn keep_lease(&self, claim: Claim, signs: Signs) {
+        let Signs { fenced, halted, .. } = signs;
         let lease = self.settings.lease;
         let mut look = tokio::time::interval(LOOK.min(lease / 3));
         let mut renewed = tokio::time::Instant::now();

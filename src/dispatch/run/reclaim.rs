@@ -9,41 +9,32 @@ impl Dispatch {
     /// Reads first, and writes only if there is something to write.
     pub(crate) async fn sweep(&self) -> Result<()> {
         let holder = self.holder.clone();
-        let (foreign, due, unknown) = self
-            .db
-            .read(move |conn| {
-                let due = bb::anything_held_is_due(conn, clock::now())?;
-                Ok((
-                    bb::foreign_claims(conn, &holder)?,
-                    due,
-                    bb::any_unknown_source(conn)?,
-                ))
-            })
-            .await?;
+        let db = &self.db;
+        let read = db.read(move |conn| {
+            let due = bb::anything_held_is_due(conn, clock::now())?;
+            let unknown = bb::any_unknown_source(conn)?;
+            Ok((bb::foreign_claims(conn, &holder)?, due, unknown))
+        });
+        let (foreign, due, unknown) = read.await?;
         if due {
-            let resumed = self
-                .db
-                .write("resume", |conn| bb::resume_due(conn, clock::now()))
-                .await?;
-            for change in resumed {
+            let resumed = db.write("resume", |conn| bb::resume_due(conn, clock::now()));
+            for change in resumed.await? {
                 tracing::info!(change = %change.change_id, "hold expired");
             }
         }
         if unknown {
-            self.db
-                .write("skip_sources", |conn| {
-                    bb::skip_unknown_sources(conn, clock::now())
-                })
-                .await?;
+            db.write("skip_sources", |conn| {
+                bb::skip_unknown_sources(conn, clock::now())
+            })
+            .await?;
         }
         for (claim, holder) in foreign {
             if is_dead(&holder) {
                 tracing::warn!(item = %claim.item_id, holder = ?holder, "item reclaimed from a dead process");
-                self.db
-                    .write("take_from_dead", move |conn| {
-                        bb::take_from_dead(conn, &claim, clock::now())
-                    })
-                    .await?;
+                db.write("take_from_dead", move |conn| {
+                    bb::take_from_dead(conn, &claim, clock::now())
+                })
+                .await?;
             }
         }
         self.recover_orphans().await

@@ -55,35 +55,26 @@ impl Dispatch {
         let dir = PathBuf::from(&run.dir);
         process::end_marked(git_mark(&change.worktree).as_ref()).await?;
         process::settle(&dir, SETTLE).await?;
-        let mut env = self.settings.env.clone();
-        env.insert(process::MARK.into(), git_mark(&change.worktree));
-        let git = Git::new(&env, self.settings.limits.git, &self.settings.sandbox);
+        let git = self.settings.git_in(&change.worktree);
+        let id = &run.run_id;
         let (wip, summary) = match clean_up(&git, project, change, run).await {
-            Ok(Cleaned::PutBack { wip: Some(wip), .. }) => {
-                let summary = format!(
-                    "the changes of {} are kept on refs/remand/wip/{} ({})",
-                    run.run_id,
-                    run.run_id,
-                    short_sha(&wip)
-                );
-                (Some(wip), Some(summary))
+            Ok(Cleaned::PutBack { wip }) => {
+                let kept = |wip: &String| {
+                    let sha = short_sha(wip);
+                    format!("the changes of {id} are kept on refs/remand/wip/{id} ({sha})")
+                };
+                let summary = wip.as_ref().map(kept);
+                (wip, summary)
             }
-            Ok(Cleaned::PutBack { wip: None }) => (None, None),
-            Ok(Cleaned::LeftAlone(why)) => (
-                None,
-                Some(format!(
-                    "the worktree was not restored after {}: {why}",
-                    run.run_id
-                )),
-            ),
+            Ok(Cleaned::LeftAlone(why)) => {
+                let summary = format!("the worktree was not restored after {id}: {why}");
+                (None, Some(summary))
+            }
             // A worktree that cannot be restored must not keep its run open forever.
-            Err(Interrupt::Fail(fail)) => (
-                None,
-                Some(format!(
-                    "{} could not be cleaned up: {}",
-                    run.run_id, fail.reason
-                )),
-            ),
+            Err(Interrupt::Fail(fail)) => {
+                let summary = format!("{id} could not be cleaned up: {}", fail.reason);
+                (None, Some(summary))
+            }
             Err(other) => return Err(other),
         };
         let exit = process::read_exit(&dir)?;
@@ -135,17 +126,13 @@ async fn clean_up(git: &Git, project: &Project, change: &Change, run: &Run) -> R
     // If an agent died on a branch of a managed worktree, that is restored; a person's branch is left alone.
     if !change.detached && now.branch.as_deref() != Some(change.branch.as_str()) {
         let found = now.branch.as_deref().unwrap_or("a detached HEAD");
-        return Ok(Cleaned::LeftAlone(format!(
-            "it is on {found}, not on {}",
-            change.branch
-        )));
+        let why = format!("it is on {found}, not on {}", change.branch);
+        return Ok(Cleaned::LeftAlone(why));
     }
     let later = commits_since(git, now, run).await?;
     if !later.is_empty() {
-        return Ok(Cleaned::LeftAlone(format!(
-            "new commits were made there since ({})",
-            named(&later)
-        )));
+        let why = format!("new commits were made there since ({})", named(&later));
+        return Ok(Cleaned::LeftAlone(why));
     }
     let wip = git.put_back_unblocked(to, &found).await?.wip;
     restore_branches(git, &place, Path::new(&run.dir)).await?;
@@ -165,8 +152,6 @@ pub(crate) async fn commits_since(git: &Git, now: &Worktree, run: &Run) -> Resul
     let commits = git
         .committed_since(&now.place, &run.head_before, head, ended + 1)
         .await?;
-    Ok(commits
-        .iter()
-        .map(|sha| short_sha(sha).to_owned())
-        .collect())
+    let short = |sha: &String| short_sha(sha).to_owned();
+    Ok(commits.iter().map(short).collect())
 }

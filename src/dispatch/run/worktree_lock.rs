@@ -31,15 +31,11 @@ impl WorktreeLock {
 
     /// Waits for the lock, polling every few milliseconds: its holder is about to end.
     pub(crate) async fn take(locks_dir: &Path, worktree: &str) -> io::Result<Self> {
-        let file = open(locks_dir, worktree)?;
         loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Self { _file: file }),
-                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-                Err(error) => return Err(error.into()),
+            if let Some(lock) = Self::try_take(locks_dir, worktree)? {
+                return Ok(lock);
             }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 }

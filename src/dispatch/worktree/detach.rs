@@ -8,10 +8,8 @@ use crate::blackboard as bb;
 use crate::change::Change;
 use crate::dispatch::Dispatch;
 use crate::dispatch::interrupt::Result;
-use crate::dispatch::run::recover::git_mark;
 use crate::dispatch::run::worktree_lock::WorktreeLock;
-use crate::git::{Git, Place};
-use crate::process;
+use crate::git::Place;
 
 impl Dispatch {
     /// Detaches all such worktrees. Runs when the program starts: no worktree is created on a branch any more.
@@ -34,9 +32,7 @@ impl Dispatch {
         let Ok(Some(_lock)) = WorktreeLock::try_take(locks, &change.worktree) else {
             return Ok(());
         };
-        let mut env = self.settings.env.clone();
-        env.insert(process::MARK.into(), git_mark(&change.worktree));
-        let git = Git::new(&env, self.settings.limits.git, &self.settings.sandbox);
+        let git = self.settings.git_in(&change.worktree);
         let now = git.look(&place).await?;
         let is_idle =
             now.operation.is_none() && !now.index_lock && now.head.is_some() && place.is_linked();

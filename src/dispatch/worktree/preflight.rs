@@ -14,7 +14,7 @@ use crate::dispatch::settings::DayBound;
 use crate::dispatch::task::Task;
 use crate::git::{GitError, HeadAt, Place, RestorePoint, Status, Worktree};
 use crate::proposal::{Decision, Escalation, decision};
-use crate::text::{dollars, short_sha};
+use crate::text::{self, dollars, short_sha};
 use crate::work::Run;
 
 /// Maximum number of paths listed before "and N more".
@@ -62,14 +62,11 @@ impl Task {
         }
         self.inside_a_root(&worktree)?;
         if worktree.index_lock {
-            let kind = HoldKind::GitLock;
-            return Err(Interrupt::hold_by(
-                kind,
-                format!(
-                    "{} exists: another git process is running in the worktree, or one was killed (then remove the file)",
-                    worktree.place.git_dir.join("index.lock").display()
-                ),
-            ));
+            let reason = format!(
+                "{} exists: another git process is running in the worktree, or one was killed (then remove the file)",
+                worktree.place.git_dir.join("index.lock").display()
+            );
+            return Err(Interrupt::hold_by(HoldKind::GitLock, reason));
         }
         if let Some(operation) = worktree.operation {
             return Err(Interrupt::fail(
@@ -87,27 +84,14 @@ impl Task {
                 .branch
                 .as_deref()
                 .unwrap_or("no branch (detached HEAD)");
+            let expected = self.head_at().expected();
+            let (at, way) = match self.head_at() {
+                HeadAt::Branch(branch) => ("switch it back", typed(Path::new(branch))),
+                HeadAt::Detached(_) => ("detach it", "--detach".to_owned()),
+            };
             return Err(Interrupt::fail(
-                format!(
-                    "{} is on {found}, not on {}",
-                    path.display(),
-                    self.head_at().expected()
-                ),
-                match self.head_at() {
-                    HeadAt::Branch(branch) => {
-                        format!(
-                            "switch it back (`git -C {} switch {}`), then retry",
-                            typed(path),
-                            typed(Path::new(branch))
-                        )
-                    }
-                    HeadAt::Detached(_) => {
-                        format!(
-                            "detach it (`git -C {} switch --detach`), then retry",
-                            typed(path)
-                        )
-                    }
-                },
+                format!("{} is on {found}, not on {expected}", path.display()),
+                format!("{at} (`git -C {} switch {way}`), then retry", typed(path)),
             ));
         }
         if worktree.head.is_none() {
@@ -250,6 +234,12 @@ impl Task {
         )
     }
 
+    /// The base branch was deleted.
+    pub(crate) fn no_base(&self) -> Interrupt {
+        let reason = format!("the base branch {} no longer exists", self.change.base);
+        Interrupt::fail(reason, "restore it, then retry")
+    }
+
     /// Returns the command that restores a missing worktree. It needs `--force`, since the repository still lists the
     /// worktree.
     pub(crate) fn bring_back(&self) -> String {
@@ -279,21 +269,15 @@ impl Task {
             let own = &self.rules.own_worktrees;
             roots.push(own.canonicalize().unwrap_or_else(|_| own.clone()));
         }
-        if roots
-            .iter()
-            .any(|root| worktree.place.path.starts_with(root))
-        {
+        let path = &worktree.place.path;
+        if roots.iter().any(|root| path.starts_with(root)) {
             return Ok(());
         }
-        let allowed: Vec<String> = roots
-            .iter()
-            .map(|root| root.display().to_string())
-            .collect();
         Err(Interrupt::fail(
             format!(
                 "{} is outside the allowed directories for worktrees ({})",
-                worktree.place.path.display(),
-                allowed.join(", ")
+                path.display(),
+                text::list(roots.iter().map(|root| root.display()))
             ),
             "add its directory to worktree_roots in the configuration, then retry",
         ))
@@ -327,12 +311,18 @@ impl Task {
                 ),
             ));
         }
-        let (id, to) = (self.change.change_id.clone(), head.clone());
+        self.note_head(&head).await?;
+        Ok(head)
+    }
+
+    /// Records that the branch is at another commit.
+    pub(crate) async fn note_head(&self, head: &str) -> Result<()> {
+        let (id, to) = (self.change.change_id.clone(), head.to_owned());
         self.write("move_head", move |conn| {
             bb::move_head(conn, &id, &to, clock::now())
         })
         .await?;
-        Ok(head)
+        Ok(())
     }
 
     /// Returns the merge base of the branch: reviews and fixes cover everything since.
@@ -358,12 +348,7 @@ impl Task {
     }
 
     async fn merge_base(&self, place: &Place, base: Option<String>, head: &str) -> Result<String> {
-        let base = base.ok_or_else(|| {
-            Interrupt::fail(
-                format!("the base branch {} no longer exists", self.change.base),
-                "restore it, then retry",
-            )
-        })?;
+        let base = base.ok_or_else(|| self.no_base())?;
         let merge_base = self.git.merge_base(place, &base, head).await?;
         merge_base.ok_or_else(|| {
             Interrupt::fail(
@@ -434,16 +419,11 @@ pub(crate) fn allowed_roots(configured: &[PathBuf], checkout: &Path) -> Vec<Path
 
 /// Describes a missing worktree, and what is at its path instead.
 pub(crate) fn gone(path: &Path) -> String {
-    let instead = path.symlink_metadata().ok().map(|meta| {
-        if meta.is_symlink() {
-            "a symlink"
-        } else {
-            "a file"
-        }
-    });
-    let instead = instead
-        .map(|thing| format!(": {thing} is in its place"))
-        .unwrap_or_default();
+    let instead = match path.symlink_metadata() {
+        Ok(meta) if meta.is_symlink() => ": a symlink is in its place",
+        Ok(_) => ": a file is in its place",
+        Err(_) => "",
+    };
     format!("the worktree {} no longer exists{instead}", path.display())
 }
 
@@ -459,12 +439,7 @@ fn typed(path: &Path) -> String {
 }
 
 pub(crate) fn named(paths: &[String]) -> String {
-    let mut text = paths
-        .iter()
-        .take(NAMED)
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(", ");
+    let mut text = text::list(paths.iter().take(NAMED));
     if paths.len() > NAMED {
         text.push_str(&format!(" and {} more", paths.len() - NAMED));
     }
