@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Note, claude};
+use super::{Note, claude, last_line};
 use crate::agent_kind::AgentKind;
 use crate::clock::Time;
 use crate::process::{self, ProcessError, Stream};
@@ -31,10 +31,7 @@ pub(crate) fn doing(dir: &Path) -> Result<Option<Doing>, ProcessError> {
     let text = process::read_output(dir, Stream::Stdout)?.text;
     let activity = match Note::read(dir).kind {
         AgentKind::Claude => claude::doing(&text),
-        AgentKind::Command => {
-            let line = text.lines().rev().find(|line| !line.trim().is_empty());
-            line.map(|line| (line.trim().chars().take(SAID).collect(), None))
-        }
+        AgentKind::Command => last_line(&text, SAID).map(|line| (line, None)),
     };
     Ok(activity.map(|(what, since)| Doing {
         what,

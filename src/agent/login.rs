@@ -39,15 +39,15 @@ impl Agent {
     /// Returns the command line that prints its version; `None` if that might do something else.
     pub(crate) fn version_words(&self) -> Option<Vec<String>> {
         let name = Path::new(self.command.first()?).file_name()?.to_str()?;
-        let knows = match self.kind() {
-            AgentKind::Claude => true,
-            AgentKind::Command => TELL_VERSION.contains(&name),
-        };
-        let words = match self.kind() {
+        let mut words = match self.kind() {
             AgentKind::Claude => self.command.clone(),
-            AgentKind::Command => self.command.iter().take(1).cloned().collect(),
+            AgentKind::Command if TELL_VERSION.contains(&name) => {
+                vec![self.command.first()?.clone()]
+            }
+            AgentKind::Command => return None,
         };
-        knows.then(|| words.into_iter().chain(["--version".to_owned()]).collect())
+        words.push("--version".to_owned());
+        Some(words)
     }
 
     pub(crate) fn login(&self) -> Login {
@@ -58,30 +58,21 @@ impl Agent {
     }
 
     fn claude_login(&self) -> Login {
-        let set = |names: &[&'static str]| {
-            names
-                .iter()
-                .find(|name| self.env.get(**name).is_some_and(|value| !value.is_empty()))
-                .copied()
-        };
-        if let Some(name) = set(&KEYS).or_else(|| set(&PROVIDERS)) {
-            return Login::Found(name.to_owned());
+        let is_set = |name: &&&str| self.env.get(**name).is_some_and(|value| !value.is_empty());
+        if let Some(name) = KEYS.iter().chain(&PROVIDERS).find(is_set) {
+            return Login::Found((*name).to_owned());
         }
-        let home = self.env.get("HOME").map(PathBuf::from).unwrap_or_default();
-        let folder = self
-            .env
-            .get("CLAUDE_CONFIG_DIR")
-            .map_or_else(|| home.join(".claude"), PathBuf::from);
+        let path = |name: &str| self.env.get(name).map(PathBuf::from);
+        let default = || path("HOME").unwrap_or_default().join(".claude");
+        let folder = path(super::claude::OWN_FOLDER).unwrap_or_else(default);
         let file = folder.join(".credentials.json");
         if file.metadata().is_ok_and(|meta| meta.len() > 2) {
             return Login::Found(file.display().to_string());
         }
-        let settings = std::fs::read_to_string(folder.join("settings.json")).unwrap_or_default();
+        let file = folder.join("settings.json");
+        let settings = std::fs::read_to_string(&file).unwrap_or_default();
         if settings.contains("\"apiKeyHelper\"") {
-            return Login::Found(format!(
-                "the apiKeyHelper of {}",
-                folder.join("settings.json").display()
-            ));
+            return Login::Found(format!("the apiKeyHelper of {}", file.display()));
         }
         if cfg!(target_os = "macos") {
             return Login::NotLookedAt(

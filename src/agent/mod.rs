@@ -128,10 +128,7 @@ impl Agent {
 
     /// Returns true if an earlier conversation can be resumed.
     pub(crate) fn can_resume(&self) -> bool {
-        match self.kind() {
-            AgentKind::Command => false,
-            AgentKind::Claude => true,
-        }
+        self.kind() == AgentKind::Claude
     }
 
     /// Returns the directory with its sessions and its login, if its environment sets another than
@@ -141,10 +138,8 @@ impl Agent {
             AgentKind::Command => return None,
             AgentKind::Claude => claude::OWN_FOLDER,
         };
-        self.env
-            .get(name)
-            .map(PathBuf::from)
-            .filter(|folder| folder.is_absolute())
+        let folder = self.env.get(name).map(PathBuf::from);
+        folder.filter(|folder| folder.is_absolute())
     }
 
     /// Returns the path and content of a file that must be in the run's directory before it starts.
@@ -153,10 +148,8 @@ impl Agent {
             kind: self.kind(),
             resumed: matches!(session, Session::Resumed(_)),
         };
-        (
-            note_file(dir),
-            serde_json::to_vec(&note).unwrap_or_default(),
-        )
+        let bytes = serde_json::to_vec(&note).unwrap_or_default();
+        (note_file(dir), bytes)
     }
 
     pub(crate) fn job(&self, errand: &RunSpec<'_>) -> Job {
@@ -218,19 +211,26 @@ pub(crate) fn denied(dir: &Path) -> Vec<String> {
     match Note::read(dir).kind {
         AgentKind::Command => Vec::new(),
         // Unreadable output lists nothing.
-        AgentKind::Claude => process::read_output(dir, Stream::Stdout)
-            .map(|kept| claude::denied(&kept.text))
-            .unwrap_or_default(),
+        AgentKind::Claude => claude::denied(&output(dir, Stream::Stdout)),
     }
+}
+
+/// Returns the output of a run; empty if it cannot be read.
+fn output(dir: &Path, stream: Stream) -> String {
+    process::read_output(dir, stream).map_or_else(|_| String::new(), |kept| kept.text)
+}
+
+/// Returns the last line with text, cut to a number of characters.
+fn last_line(text: &str, most: usize) -> Option<String> {
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    Some(line.chars().take(most).collect())
 }
 
 impl Note {
     /// Reads the information. A run without it is an old one, of the only kind that existed then.
     fn read(dir: &Path) -> Self {
-        let note = files::read(&note_file(dir), SMALL)
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        note.unwrap_or(Self {
+        let bytes = files::read(&note_file(dir), SMALL).unwrap_or_default();
+        serde_json::from_slice(&bytes).unwrap_or(Self {
             kind: AgentKind::Command,
             resumed: false,
         })
@@ -245,9 +245,8 @@ fn note_file(dir: &Path) -> PathBuf {
 const MOST_TOKENS: i64 = 1_000_000_000_000;
 
 fn sensible_tokens(tokens: Option<i64>) -> Option<i64> {
-    tokens
-        .filter(|tokens| *tokens >= 0)
-        .map(|tokens| tokens.min(MOST_TOKENS))
+    let tokens = tokens.filter(|tokens| *tokens >= 0);
+    tokens.map(|tokens| tokens.min(MOST_TOKENS))
 }
 
 /// Converts dollars to millionths; `None` for an invalid amount.

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use super::{Note, claude, command};
+use super::{Note, claude, command, last_line, output};
 use crate::agent_kind::AgentKind;
 use crate::clock::Time;
-use crate::process::{self, Exit, Stream};
+use crate::process::{Exit, Stream};
+use crate::text::prefixed;
 use crate::work::Ended;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -43,15 +44,13 @@ pub(crate) struct Outcome {
 
 /// Reads the directory of a run that has ended; `exit` is what its shim wrote, if it could.
 pub(crate) fn outcome(dir: &Path, exit: Option<&Exit>) -> Outcome {
-    let text = |stream| {
-        process::read_output(dir, stream)
-            .map(|kept| kept.text)
-            .unwrap_or_default()
-    };
-    let (note, stderr) = (Note::read(dir), text(Stream::Stderr));
+    let (note, stderr) = (Note::read(dir), output(dir, Stream::Stderr));
     let reported = match note.kind {
         AgentKind::Command => command::outcome(dir, exit, &stderr),
-        AgentKind::Claude => claude::outcome(&text(Stream::Stdout), exit, &stderr, note.resumed),
+        AgentKind::Claude => {
+            let stdout = output(dir, Stream::Stdout);
+            claude::outcome(&stdout, exit, &stderr, note.resumed)
+        }
     };
     Outcome {
         end: ended_by(exit).unwrap_or(reported.end),
@@ -65,41 +64,32 @@ fn ended_by(exit: Option<&Exit>) -> Option<End> {
     let Some(exit) = exit else {
         return Some(End::Lost);
     };
-    if exit.survivors > 0 {
-        return Some(End::Failed(format!(
-            "{} of its processes could not be killed",
-            exit.survivors
-        )));
-    }
-    let seconds = exit.elapsed_ms / 1000;
-    match exit.ended {
-        Ended::Agent => None,
-        Ended::IdleLimit => Some(End::Failed(format!(
-            "no output for too long, stopped after {seconds} s"
-        ))),
-        Ended::TotalLimit => Some(End::Failed(format!(
-            "took too long, stopped after {seconds} s"
-        ))),
-        Ended::DaemonGone | Ended::Lost => Some(End::Lost),
-        Ended::Stopped => Some(End::Stopped),
+    let (survivors, seconds) = (exit.survivors, exit.elapsed_ms / 1000);
+    Some(match exit.ended {
+        _ if survivors > 0 => {
+            End::Failed(format!("{survivors} of its processes could not be killed"))
+        }
+        Ended::Agent => return None,
+        Ended::IdleLimit => {
+            End::Failed(format!("no output for too long, stopped after {seconds} s"))
+        }
+        Ended::TotalLimit => End::Failed(format!("took too long, stopped after {seconds} s")),
+        Ended::DaemonGone | Ended::Lost => End::Lost,
+        Ended::Stopped => End::Stopped,
         Ended::NotStarted => {
-            let why = exit
-                .detail
-                .clone()
-                .unwrap_or_else(|| "not found or not executable".into());
-            Some(End::Hold {
+            let why = exit.detail.as_deref();
+            let why = why.unwrap_or("not found or not executable");
+            End::Hold {
                 reason: format!("the agent cannot be started: {why}"),
                 until: None,
-            })
+            }
         }
-    }
+    })
 }
 
 /// Returns the last line that an agent wrote to stderr, if any.
 pub(super) fn last_words(stderr: &str) -> String {
-    let line = stderr.lines().rev().find(|line| !line.trim().is_empty());
-    line.map(|line| format!(": {}", line.trim().chars().take(300).collect::<String>()))
-        .unwrap_or_default()
+    prefixed(": ", last_line(stderr, 300))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Results that an agent may report besides its output, in the file that `REMAND_RESULT` names.
 
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -40,42 +41,28 @@ impl ReportedResult {
     pub(super) fn read(dir: &Path) -> (Self, Option<String>) {
         let path = result_file(dir);
         let name = path.strip_prefix(dir).unwrap_or(&path);
-        let text = match files::read_below(dir, name, TOLD_CAP) {
+        let unreadable = |error: &dyn Display| format!("cannot read result.json: {error}");
+        let odd = match files::read_below(dir, name, TOLD_CAP) {
+            Ok(text) => match serde_json::from_slice::<Self>(&text) {
+                Ok(mut result) => {
+                    result.tokens = sensible_tokens(result.tokens);
+                    return (result, None);
+                }
+                Err(error) => Some(unreadable(&error)),
+            },
             Err(error) if Refused::of(&error).is_some() => {
-                return (
-                    Self::default(),
-                    Some("result.json is not a small file".into()),
-                );
+                Some("result.json is not a small file".to_owned())
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return (Self::default(), None);
-            }
-            text => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => Some(unreadable(&error)),
         };
-        match text
-            .map_err(|error| error.to_string())
-            .and_then(|text| serde_json::from_slice::<Self>(&text).map_err(|e| e.to_string()))
-        {
-            Ok(result) => (
-                Self {
-                    tokens: sensible_tokens(result.tokens),
-                    ..result
-                },
-                None,
-            ),
-            Err(error) => (
-                Self::default(),
-                Some(format!("cannot read result.json: {error}")),
-            ),
-        }
+        (Self::default(), odd)
     }
 }
 
 impl ReportedHold {
     pub(super) fn until(&self) -> Option<Time> {
-        self.until
-            .as_deref()
-            .and_then(|text| Time::parse(text).ok())
+        Time::parse(self.until.as_deref()?).ok()
     }
 }
 

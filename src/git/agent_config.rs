@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 
 use super::agent_config_journal::{Before, Bytes, Content, LIMIT, Record, RecordFiles, SwapEntry};
 use super::agent_config_paths::{Blob, config_on_disk, is_at_top, link_target, read_tree};
+use super::bytes::{lossy, nul_ended};
 use super::command::{GitCommand, utf8};
 use super::fs_nofollow::{
-    FileKind, first_non_folder, names, path_of, remove, remove_empty_parents, replace_durably,
+    FileKind, first_non_folder, path_of, paths_in, remove, remove_empty_parents, replace_durably,
     thing,
 };
 use super::history::check_sha;
@@ -63,24 +64,17 @@ impl Git {
         crash_point!("swap.record.before");
         files.store(&record)?;
         crash_point!("swap.record.after");
-        self.hide(
-            place,
-            record.entries.iter().filter(|entry| entry.index.is_some()),
-        )
-        .await?;
-        for entry in record
-            .entries
-            .iter()
-            .filter(|entry| entry.before != Before::Folder)
-        {
+        let entries = record.entries.iter();
+        let staged = entries.clone().filter(|entry| entry.index.is_some());
+        self.hide(place, staged).await?;
+        for entry in entries.clone().filter(|e| e.before != Before::Folder) {
             take_away(&place.path, &path_of(&entry.path.0))?;
             crash_point!("swap.taken_away");
         }
-        for entry in &record.entries {
-            if let Some(blob) = &entry.placed {
-                self.content_of(place, blob)
-                    .await?
-                    .write(&place.path, &path_of(&entry.path.0))?;
+        for entry in entries {
+            if entry.placed.is_some() {
+                let content = self.content_of(place, entry.placed.as_ref()).await?;
+                content.write(&place.path, &path_of(&entry.path.0))?;
                 crash_point!("swap.placed");
             }
         }
@@ -91,9 +85,7 @@ impl Git {
     }
 
     async fn hide(&self, place: &Place, entries: impl Iterator<Item = &SwapEntry>) -> Result<()> {
-        let paths: Vec<u8> = entries
-            .flat_map(|entry| [entry.path.0.as_slice(), b"\0"].concat())
-            .collect();
+        let paths = nul_ended(entries.map(|entry| entry.path.0.as_slice()));
         if !paths.is_empty() {
             let call = GitCommand::at(place, "update-index --skip-worktree -z --stdin");
             self.bytes(call.stdin(paths)).await?;
@@ -116,31 +108,22 @@ impl Git {
                 .collect(),
             None => self.config_in_head(place).await?,
         };
-        let base_files = self.config_in_commit(place, base).await?;
+        let mut base_files = self.config_in_commit(place, base).await?;
+        base_files.retain(|path, _| can_be_placed(place, path));
         let mut paths: BTreeSet<Vec<u8>> = config_on_disk(&place.path)?;
-        paths.extend(head.keys().cloned());
-        paths.extend(index.keys().cloned());
-        paths.extend(
-            base_files
-                .keys()
-                .filter(|path| can_be_placed(place, path))
-                .cloned(),
-        );
+        paths.extend(head.keys().chain(index.keys()).cloned());
+        paths.extend(base_files.keys().cloned());
         let mut entries = Vec::new();
         for (number, path) in paths.into_iter().enumerate() {
             let content = Content::on_disk(&place.path, &path_of(&path))?;
             let full = place.path.join(path_of(&path));
             if content == Content::Other && matches!(thing(&full)?, FileKind::File { .. }) {
-                return Err(GitError::ConfigTooBig {
-                    path: full,
-                    limit: LIMIT,
-                });
+                let (path, limit) = (full, LIMIT);
+                return Err(GitError::ConfigTooBig { path, limit });
             }
             let placed = match base_files.get(&path) {
-                Some(blob) if can_be_placed(place, &path) => {
-                    self.file_behind(place, base, &path, blob).await?
-                }
-                Some(_) | None => None,
+                Some(blob) => self.file_behind(place, base, &path, blob).await?,
+                None => None,
             };
             let staged = index.get(&path).cloned().flatten();
             entries.push(SwapEntry {
@@ -185,7 +168,10 @@ impl Git {
         Ok(None)
     }
 
-    async fn content_of(&self, place: &Place, blob: &Blob) -> Result<Content> {
+    async fn content_of(&self, place: &Place, blob: Option<&Blob>) -> Result<Content> {
+        let Some(blob) = blob else {
+            return Ok(Content::Absent);
+        };
         if !blob.is_file() && !blob.is_link() {
             return Ok(Content::Folder);
         }
@@ -206,11 +192,8 @@ impl Git {
         entries: &[SwapEntry],
         files: &RecordFiles,
     ) -> Result<Swapped> {
-        let only_base: Vec<_> = entries
-            .iter()
-            .filter(|entry| entry.placed.is_some() && entry.index.is_none())
-            .collect();
-        if only_base.is_empty() {
+        let is_only_base = |entry: &&SwapEntry| entry.placed.is_some() && entry.index.is_none();
+        if !entries.iter().any(|entry| is_only_base(&entry)) {
             return Ok(Swapped::default());
         }
         let mut text = match self.users_ignore_file(place).await? {
@@ -219,12 +202,11 @@ impl Git {
             None => Vec::new(),
         };
         text.push(b'\n');
-        for entry in only_base
-            .into_iter()
-            .filter(|entry| !entry.path.0.contains(&b'\n'))
-        {
+        let paths = entries.iter().filter(is_only_base);
+        let paths = paths.map(|entry| &entry.path.0);
+        for path in paths.filter(|path| !path.contains(&b'\n')) {
             text.push(b'/');
-            for byte in &entry.path.0 {
+            for byte in path {
                 if b"\\*?[ !#".contains(byte) {
                     text.push(b'\\');
                 }
@@ -233,17 +215,15 @@ impl Git {
             text.push(b'\n');
         }
         replace_durably(&files.ignore, &text)?;
-        let pairs = [
-            ("COUNT", "1".to_owned()),
-            ("KEY_0", "core.excludesFile".to_owned()),
-            ("VALUE_0", utf8(&files.ignore)?),
-        ];
-        Ok(Swapped {
-            env: pairs
-                .into_iter()
-                .map(|(name, value)| (format!("GIT_CONFIG_{name}"), value))
-                .collect(),
-        })
+        let env = BTreeMap::from([
+            ("GIT_CONFIG_COUNT".to_owned(), "1".to_owned()),
+            (
+                "GIT_CONFIG_KEY_0".to_owned(),
+                "core.excludesFile".to_owned(),
+            ),
+            ("GIT_CONFIG_VALUE_0".to_owned(), utf8(&files.ignore)?),
+        ]);
+        Ok(Swapped { env })
     }
 
     async fn users_ignore_file(&self, place: &Place) -> Result<Option<PathBuf>> {
@@ -251,12 +231,8 @@ impl Git {
         if let Some(path) = self.maybe_line(call).await? {
             return Ok(Some(place.path.join(path)));
         }
-        let folder = self.env.get("XDG_CONFIG_HOME").map(PathBuf::from);
-        let folder = folder.or_else(|| {
-            self.env
-                .get("HOME")
-                .map(|home| Path::new(home).join(".config"))
-        });
+        let path = |name: &str| self.env.get(name).map(PathBuf::from);
+        let folder = path("XDG_CONFIG_HOME").or_else(|| Some(path("HOME")?.join(".config")));
         Ok(folder.map(|folder| folder.join("git/ignore")))
     }
 
@@ -282,27 +258,24 @@ impl Git {
         let dropped = match files.load_dropped()? {
             Some(dropped) => dropped,
             None => {
-                let dropped = if record.complete {
-                    edited(place, &goals)?
-                } else {
-                    Vec::new()
-                };
+                let mut dropped = Vec::new();
+                if record.complete {
+                    dropped = edited(place, &goals)?;
+                }
                 files.store_dropped(&dropped)?;
                 dropped
             }
         };
         crash_point!("config_back.dropped");
         if !index.is_empty() {
-            self.bytes(GitCommand::at(place, "update-index -z --index-info").stdin(index))
-                .await?;
+            let call = GitCommand::at(place, "update-index -z --index-info");
+            self.run(call.stdin(index)).await?;
         }
         // A sparse checkout or a person may have hidden them before.
         if record.entries.iter().any(|entry| entry.was_hidden) {
             let staged = self.config_in_index(place).await?;
-            let hidden = record
-                .entries
-                .iter()
-                .filter(|entry| entry.was_hidden && staged.contains_key(&entry.path.0));
+            let is_hidden = |e: &&SwapEntry| e.was_hidden && staged.contains_key(&e.path.0);
+            let hidden = record.entries.iter().filter(is_hidden);
             self.hide(place, hidden).await?;
         }
         let mut changed = Vec::new();
@@ -333,23 +306,17 @@ impl Git {
         head: Option<&str>,
         files: &RecordFiles,
     ) -> Result<(Vec<Goal>, Vec<u8>)> {
+        let entries = record.entries.iter();
         let head = if head.is_some() && record.head.as_deref() == head {
-            let heads = record.entries.iter();
-            heads
-                .filter_map(|entry| Some((entry.path.0.clone(), entry.head.clone()?)))
-                .collect()
+            let of_head = |entry: &SwapEntry| Some((entry.path.0.clone(), entry.head.clone()?));
+            entries.clone().filter_map(of_head).collect()
         } else {
             self.config_in_head(place).await?
         };
         let (index, untracked) = self.config_in_index_and_untracked(place).await?;
-        let swapped: BTreeMap<&[u8], &SwapEntry> = record
-            .entries
-            .iter()
-            .map(|e| (e.path.0.as_slice(), e))
-            .collect();
+        let swapped: BTreeMap<&Vec<u8>, &SwapEntry> = entries.map(|e| (&e.path.0, e)).collect();
         let mut paths: BTreeSet<Vec<u8>> = swapped.keys().map(|path| path.to_vec()).collect();
-        paths.extend(head.keys().cloned());
-        paths.extend(index.keys().cloned());
+        paths.extend(head.keys().chain(index.keys()).cloned());
         if record.complete {
             paths.extend(config_on_disk(&place.path)?);
             paths.extend(untracked);
@@ -357,34 +324,25 @@ impl Git {
         let none = "0".repeat(record.base.len());
         let (mut goals, mut lines) = (Vec::new(), Vec::new());
         for path in paths {
-            let entry = swapped.get(path.as_slice());
+            let entry = swapped.get(&path);
             let now = head.get(&path);
             let (disk, staged) = match entry {
                 Some(entry) if entry.head.as_ref() == now => {
-                    (files.content(&entry.before)?, entry.index.clone())
+                    (files.content(&entry.before)?, entry.index.as_ref())
                 }
-                Some(_) | None => match now {
-                    Some(blob) => (self.content_of(place, blob).await?, Some(blob.clone())),
-                    None => (Content::Absent, None),
-                },
+                Some(_) | None => (self.content_of(place, now).await?, now),
+            };
+            let mut line = |words: String| {
+                lines.extend([words.as_bytes(), b"\t", &path, b"\0"].concat());
             };
             if index.contains_key(&path) {
-                lines.extend([format!("0 {none}\t").as_bytes(), &path, b"\0"].concat());
+                line(format!("0 {none}"));
             }
             if let Some(blob) = staged {
-                lines.extend(
-                    [
-                        format!("{:o} {}\t", blob.mode, blob.sha).as_bytes(),
-                        &path,
-                        b"\0",
-                    ]
-                    .concat(),
-                );
+                line(format!("{:o} {}", blob.mode, blob.sha));
             }
-            let given = match entry.and_then(|entry| entry.placed.as_ref()) {
-                Some(blob) => self.content_of(place, blob).await?,
-                None => Content::Absent,
-            };
+            let placed = entry.and_then(|entry| entry.placed.as_ref());
+            let given = self.content_of(place, placed).await?;
             goals.push(Goal { path, disk, given });
         }
         Ok((goals, lines))
@@ -401,7 +359,7 @@ fn edited(place: &Place, goals: &[Goal]) -> Result<Vec<String>> {
         // directory.
         let is_ours = found == Content::Folder && holds_given(goals, &goal.path);
         if !found.is_like(&goal.given) && !found.is_like(&goal.disk) && !is_ours {
-            edited.push(String::from_utf8_lossy(&goal.path).into_owned());
+            edited.push(lossy(&goal.path));
         }
     }
     Ok(edited)
@@ -417,13 +375,11 @@ struct Goal {
 /// Returns true if any content given to the agent lies below a path.
 fn holds_given(goals: &[Goal], path: &[u8]) -> bool {
     let is_below = |goal: &Goal| {
-        goal.path
-            .strip_prefix(path)
-            .is_some_and(|rest| rest.starts_with(b"/"))
+        let rest = goal.path.strip_prefix(path);
+        rest.is_some_and(|rest| rest.starts_with(b"/"))
     };
-    goals
-        .iter()
-        .any(|goal| goal.given != Content::Absent && is_below(goal))
+    let mut given = goals.iter().filter(|goal| goal.given != Content::Absent);
+    given.any(is_below)
 }
 
 /// Removes a file or symlink, never the target of a symlink, and the directories left empty by it.
@@ -434,8 +390,7 @@ fn take_away(root: &Path, path: &Path) -> Result<()> {
     if Content::on_disk(root, path)? == Content::Folder {
         // A directory where a file belongs. Its contents have been removed by now, except a
         // submodule's.
-        remove_empty_folders(&root.join(path))?;
-        return Ok(());
+        return remove_empty_folders(&root.join(path));
     }
     remove(&root.join(path))?;
     remove_empty_parents(root, path);
@@ -443,8 +398,8 @@ fn take_away(root: &Path, path: &Path) -> Result<()> {
 }
 
 fn remove_empty_folders(path: &Path) -> Result<()> {
-    for name in names(path)? {
-        remove_empty_folders(&path.join(name))?;
+    for path in paths_in(path)? {
+        remove_empty_folders(&path)?;
     }
     // Not empty or not a directory: writing the file in its place then reports the error.
     fs::remove_dir(path).ok();

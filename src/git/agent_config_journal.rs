@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::agent_config_paths::Blob;
+use super::checkout::remove_all;
 use super::fs_nofollow::{
     self, FileKind, at, first_non_folder, path_of, replace_durably, sync_folder, thing,
 };
@@ -259,12 +260,7 @@ impl RecordFiles {
     }
 
     fn remove_copies(&self) -> Result<()> {
-        match fs::remove_dir_all(&self.copies) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(at("remove", &self.copies)(error))
-            }
-            Ok(()) | Err(_) => Ok(()),
-        }
+        remove_all(&self.copies)
     }
 }
 

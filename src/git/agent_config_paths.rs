@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::bytes::{records, split_once};
 use super::command::GitCommand;
 use super::fs_nofollow::{FileKind, names, path_of, thing};
 use super::{Git, GitError, Place, Result};
@@ -110,6 +111,14 @@ pub(super) struct TreeFile {
 }
 
 impl Blob {
+    fn read(mode: &str, sha: &str, record: &[u8]) -> Result<Self> {
+        let mode = u32::from_str_radix(mode, 8).ok();
+        Ok(Self {
+            mode: mode.ok_or_else(|| GitError::output("ls-tree", record))?,
+            sha: sha.to_owned(),
+        })
+    }
+
     pub(super) fn is_file(&self) -> bool {
         self.mode & 0o170_000 == 0o100_000
     }
@@ -126,11 +135,8 @@ impl Git {
         commit: &str,
     ) -> Result<BTreeMap<Vec<u8>, Blob>> {
         let call = GitCommand::at(place, "ls-tree -r -z --full-tree --end-of-options").arg(commit);
-        let files = read_tree_if(&self.bytes(call).await?, is_config)?;
-        Ok(files
-            .into_iter()
-            .map(|file| (file.path, file.blob))
-            .collect())
+        let files = read_tree_if(&self.bytes(call).await?, is_config)?.into_iter();
+        Ok(files.map(|file| (file.path, file.blob)).collect())
     }
 
     /// Lists configuration in HEAD; nothing if HEAD has no commit.
@@ -169,7 +175,7 @@ pub(super) type ConfigListed = (BTreeMap<Vec<u8>, Option<Staged>>, BTreeSet<Vec<
 /// Parses `H 100644 ID STAGE TAB path NUL` and `? path NUL`.
 fn read_index(bytes: &[u8]) -> Result<ConfigListed> {
     let (mut found, mut untracked) = (BTreeMap::new(), BTreeSet::new());
-    for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
+    for record in records(bytes) {
         if let Some(path) = record.strip_prefix(b"? ") {
             if is_config(path) && !path.ends_with(b"/") && !in_worktrees(path) {
                 untracked.insert(path.to_vec());
@@ -181,12 +187,8 @@ fn read_index(bytes: &[u8]) -> Result<ConfigListed> {
             let [tag, mode, sha, stage] = words.split(' ').collect::<Vec<_>>()[..] else {
                 return Err(GitError::output("ls-files -t -s -z", record));
             };
-            let blob = Blob {
-                mode: octal(mode, record)?,
-                sha: sha.to_owned(),
-            };
             let staged = Staged {
-                blob,
+                blob: Blob::read(mode, sha, record)?,
                 hidden: tag == "S",
             };
             found.insert(path.to_vec(), (stage == "0").then_some(staged));
@@ -241,7 +243,7 @@ pub(super) fn read_tree(bytes: &[u8]) -> Result<Vec<TreeFile>> {
 /// Like [`read_tree`], for the paths that are wanted.
 fn read_tree_if(bytes: &[u8], wanted: fn(&[u8]) -> bool) -> Result<Vec<TreeFile>> {
     let mut files = Vec::new();
-    for record in bytes.split(|b| *b == 0).filter(|record| !record.is_empty()) {
+    for record in records(bytes) {
         let (words, path) = split(record, "ls-tree -z")?;
         if !wanted(path) {
             continue;
@@ -251,10 +253,7 @@ fn read_tree_if(bytes: &[u8], wanted: fn(&[u8]) -> bool) -> Result<Vec<TreeFile>
         };
         files.push(TreeFile {
             path: path.to_vec(),
-            blob: Blob {
-                mode: octal(mode, record)?,
-                sha: sha.to_owned(),
-            },
+            blob: Blob::read(mode, sha, record)?,
         });
     }
     Ok(files)
@@ -262,18 +261,9 @@ fn read_tree_if(bytes: &[u8], wanted: fn(&[u8]) -> bool) -> Result<Vec<TreeFile>
 
 /// Splits a record at its tab into words and a path.
 fn split<'a>(record: &'a [u8], args: &str) -> Result<(&'a str, &'a [u8])> {
-    let tab = record.iter().position(|b| *b == b'\t');
-    let parts = tab.and_then(|tab| {
-        let words = std::str::from_utf8(record.get(..tab)?).ok()?;
-        Some((words, record.get(tab + 1..)?))
-    });
+    let parts = split_once(record, b'\t');
+    let parts = parts.and_then(|(words, path)| Some((std::str::from_utf8(words).ok()?, path)));
     parts.ok_or_else(|| GitError::output(args, record))
-}
-
-fn octal(text: &str, record: &[u8]) -> Result<u32> {
-    u32::from_str_radix(text, 8)
-        .ok()
-        .ok_or_else(|| GitError::output("ls-tree", record))
 }
 
 /// Resolves a symlink of a commit to a path in that commit. Returns `None` if it leaves the tree.

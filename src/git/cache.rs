@@ -49,36 +49,18 @@ impl Git {
         place: &Place,
         index: Option<&Path>,
     ) -> Result<Vec<Vec<u8>>> {
-        let by_index = |call: GitCommand| {
-            if let Some(index) = index {
-                call.index(index)
-            } else {
-                call
-            }
-        };
-        let others = by_index(GitCommand::at(place, "ls-files -o -z --exclude-standard"));
-        let others: Vec<Vec<u8>> = self
-            .paths(others)
-            .await?
-            .into_iter()
-            .filter(|path| is_cache(path))
-            .collect();
+        let mut others = self.untracked(place, index).await?;
+        others.retain(|path| is_cache(path));
         if others.is_empty() {
-            return Ok(others);
+            return Ok(Vec::new());
         }
-        let tracked = self
-            .paths(by_index(GitCommand::at(place, "ls-files -z")))
-            .await?;
+        let tracked = self.tracked(place, index).await?;
         let mixed: BTreeSet<&[u8]> = tracked.iter().filter_map(|path| folder_of(path)).collect();
-        let whole = |path: &Vec<u8>| {
-            folder_of(path)
-                .filter(|folder| !mixed.contains(folder))
-                .map(<[u8]>::to_vec)
+        let whole = |path: &[u8]| {
+            let folder = folder_of(path).filter(|folder| !mixed.contains(folder));
+            folder.unwrap_or(path).to_vec()
         };
-        let found: BTreeSet<Vec<u8>> = others
-            .iter()
-            .map(|path| whole(path).unwrap_or_else(|| path.clone()))
-            .collect();
+        let found: BTreeSet<Vec<u8>> = others.iter().map(|path| whole(path)).collect();
         Ok(found.into_iter().collect())
     }
 

@@ -17,11 +17,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::agent_config_paths::{TreeFile, read_tree};
+use super::bytes::{lossy, nul_ended};
 use super::command::{GitCommand, utf8};
 use super::convert::copy;
-use super::fs_nofollow::{FileKind, at, is_inside, path_of, thing};
+use super::fs_nofollow::{FileKind, at, is_inside, path_of, paths_in, thing};
 use super::history::check_sha;
-use super::setup_product::{Kind, Product, ProductState, walk};
+use super::setup_product::{Found, Product, ProductState, walk};
 use super::{Git, GitError, Place, Result};
 use crate::failpoint::crash_point;
 use crate::files;
@@ -148,27 +149,38 @@ impl Checkout {
             (self.place().git_dir, AS_COMMITTED),
             (self.converting().git_dir, AS_CLONED),
         ] {
-            remove_all(&git_dir)?;
-            self.make_git_dir(&git_dir, attributes)?;
+            let attributes = ("info/attributes", attributes);
+            self.make_git_dir(&git_dir, [("config", CONFIG), attributes, ("HEAD", HEAD)])?;
         }
         Ok(())
     }
 
-    fn make_git_dir(&self, git_dir: &Path, attributes: &str) -> Result<()> {
-        for folder in ["refs", "info", "objects/info"] {
+    /// Recreates a git dir of these files, with the objects of remand's bare clone.
+    pub(super) fn make_git_dir(&self, git_dir: &Path, files: [(&str, &str); 3]) -> Result<()> {
+        remove_all(git_dir)?;
+        for folder in ["refs/heads", "info", "objects/info"] {
             make_folder(&git_dir.join(folder))?;
         }
         let alternates = format!("{}\n", utf8(&self.objects)?);
-        for (name, text) in [
-            ("config", CONFIG),
-            ("info/attributes", attributes),
-            ("objects/info/alternates", &alternates),
-            ("HEAD", HEAD),
-        ] {
+        let alternates = ("objects/info/alternates", alternates.as_str());
+        for (name, text) in [alternates].into_iter().chain(files) {
             let path = git_dir.join(name);
             fs::write(&path, text).map_err(at("write", &path))?;
         }
         Ok(())
+    }
+
+    /// Lists everything in the tree.
+    async fn found(&self) -> Result<Found> {
+        let tree = self.tree();
+        blocking(move || walk(&tree)).await
+    }
+
+    /// Removes paths from the tree.
+    async fn remove(&self, paths: Vec<Vec<u8>>) -> Result<()> {
+        let tree = self.tree();
+        let remove = move |path: &Vec<u8>| remove_all(&tree.join(path_of(path)));
+        blocking(move || paths.iter().try_for_each(remove)).await
     }
 
     /// Removes all files, tracked or not. The next [`Git::check_out`] writes them again.
@@ -183,16 +195,10 @@ impl Checkout {
     /// commit.
     pub(crate) async fn product(&self, git: &Git, commit: &str) -> Result<Product> {
         let entries = git.entries(&self.repository(), commit).await?;
-        let tree = self.tree();
-        let found = blocking(move || walk(&tree)).await?;
+        let mut found = self.found().await?;
         let folders = folders_of(&entries);
-        let is_other = |path: &Vec<u8>| !entries.contains_key(path) && !folders.contains(path);
-        Ok(Product::new(
-            found
-                .into_iter()
-                .filter(|(path, _)| is_other(path))
-                .collect(),
-        ))
+        found.retain(|path, _| !entries.contains_key(path) && !folders.contains(path));
+        Ok(Product::new(found))
     }
 }
 
@@ -208,30 +214,22 @@ impl Git {
         product: &Product,
     ) -> Result<Kept> {
         check_sha(commit)?;
-        let (making, place) = (checkout.clone(), checkout.place());
+        let making = checkout.clone();
         blocking(move || making.make()).await?;
         crash_point!("checkout.made");
         let entries = self.expected(checkout, commit).await?;
-        let tree = place.path.clone();
-        let found = blocking(move || walk(&tree)).await?;
+        let found = checkout.found().await?;
         let folders = folders_of(&entries);
-        let kept = if product.is_whole(&found, |path| {
-            entries.contains_key(path) || folders.contains(path)
-        }) {
+        let is_committed = |path: &Vec<u8>| entries.contains_key(path) || folders.contains(path);
+        let kept = if product.is_whole(&found, is_committed) {
             Kept::Product
         } else {
             Kept::Stale
         };
         let unknown = unknown(&found, &entries, &folders, product);
-        let tree = place.path.clone();
-        blocking(move || {
-            unknown
-                .iter()
-                .try_for_each(|path| remove_all(&tree.join(path_of(path))))
-        })
-        .await?;
-        self.bytes(GitCommand::at(&checkout.repository(), "read-tree").arg(commit))
-            .await?;
+        checkout.remove(unknown).await?;
+        let repository = checkout.repository();
+        self.read_tree(&repository, commit, None).await?;
         let wrong = self.wrong(checkout, &entries, &found).await?;
         if !wrong.is_empty() {
             self.write_files(checkout, &entries, wrong).await?;
@@ -240,12 +238,9 @@ impl Git {
                 return Err(GitError::StillDirty { paths: still });
             }
         }
-        for path in entries
-            .iter()
-            .filter(|(_, entry)| entry.mode == SUBMODULE)
-            .map(|(path, _)| path)
-        {
-            make_folder(&place.path.join(path_of(path)))?;
+        let submodules = entries.iter().filter(|(_, entry)| entry.mode == SUBMODULE);
+        for (path, _) in submodules {
+            make_folder(&checkout.tree().join(path_of(path)))?;
         }
         Ok(kept)
     }
@@ -256,35 +251,20 @@ impl Git {
         entries: &Entries,
         wrong: Vec<Vec<u8>>,
     ) -> Result<()> {
-        let place = checkout.place();
-        let (tree, paths) = (place.path.clone(), wrong.clone());
-        blocking(move || {
-            paths
-                .iter()
-                .try_for_each(|path| remove_all(&tree.join(path_of(path))))
-        })
-        .await?;
+        checkout.remove(wrong.clone()).await?;
         crash_point!("checkout.write.before");
         let is_converted =
             |path: &Vec<u8>| entries.get(path).is_some_and(|entry| entry.is_converted);
         let (converted, plain): (Vec<_>, Vec<_>) = wrong.into_iter().partition(is_converted);
         if !plain.is_empty() {
-            let list = plain
-                .iter()
-                .flat_map(|path| path.iter().copied().chain([0]))
-                .collect();
-            self.bytes(
-                GitCommand::at(&place, "checkout-index --force --quiet -z --stdin").stdin(list),
-            )
-            .await?;
+            let call = "checkout-index --force --quiet -z --stdin";
+            let call = GitCommand::at(&checkout.place(), call);
+            let list = nul_ended(plain.iter().map(Vec::as_slice));
+            self.run(call.stdin(list)).await?;
         }
-        let (from, tree) = (checkout.converted(), place.path);
-        blocking(move || {
-            converted
-                .iter()
-                .try_for_each(|path| copy(&from, &tree, path))
-        })
-        .await?;
+        let (from, tree) = (checkout.converted(), checkout.tree());
+        let copy = move |path: &Vec<u8>| copy(&from, &tree, path);
+        blocking(move || converted.iter().try_for_each(copy)).await?;
         crash_point!("checkout.write.after");
         Ok(())
     }
@@ -293,13 +273,9 @@ impl Git {
     /// commit: changed, of another type or mode, or missing.
     pub(crate) async fn differing(&self, checkout: &Checkout, commit: &str) -> Result<Vec<String>> {
         let entries = self.expected(checkout, commit).await?;
-        let tree = checkout.tree();
-        let found = blocking(move || walk(&tree)).await?;
+        let found = checkout.found().await?;
         let wrong = self.wrong(checkout, &entries, &found).await?;
-        Ok(wrong
-            .iter()
-            .map(|path| String::from_utf8_lossy(path).into_owned())
-            .collect())
+        Ok(wrong.iter().map(|path| lossy(path)).collect())
     }
 
     /// Lists the files of a commit whose names match, in a form that is only meant for comparison:
@@ -329,13 +305,13 @@ impl Git {
         &self,
         checkout: &Checkout,
         entries: &Entries,
-        found: &BTreeMap<Vec<u8>, ProductState>,
+        found: &Found,
     ) -> Result<Vec<Vec<u8>>> {
         let mut wrong = Vec::new();
         let (mut files, mut links) = (Vec::new(), Vec::new());
         for (path, entry) in entries.iter().filter(|(_, entry)| entry.mode != SUBMODULE) {
             match found.get(path) {
-                Some(found) if entry.mode == LINK && found.kind == Kind::Link => {
+                Some(found) if entry.mode == LINK && found.kind == FileKind::Link => {
                     links.push((path, entry));
                 }
                 Some(found)
@@ -355,22 +331,16 @@ impl Git {
             let hashes: Vec<&str> = hashes.lines().collect();
             if hashes.len() != files.len() {
                 let found = format!("{} lines for {} files", hashes.len(), files.len());
-                return Err(GitError::Output {
-                    args: "hash-object --stdin-paths".to_owned(),
-                    found,
-                });
+                let args = "hash-object --stdin-paths";
+                return Err(GitError::output(args, found.as_bytes()));
             }
-            let differs = files
-                .iter()
-                .zip(hashes)
-                .filter(|((_, entry), hash)| entry.blob != *hash);
+            let differs = files.iter().zip(hashes);
+            let differs = differs.filter(|((_, entry), hash)| entry.blob != *hash);
             wrong.extend(differs.map(|((path, _), _)| (*path).clone()));
         }
         let blobs: Vec<String> = links.iter().map(|(_, entry)| entry.blob.clone()).collect();
-        for ((path, _), target) in links
-            .iter()
-            .zip(self.blobs(place, &blobs, 64 * 1024).await?)
-        {
+        let targets = self.blobs(place, &blobs, 64 * 1024).await?;
+        for ((path, _), target) in links.iter().zip(targets) {
             let here = fs::read_link(tree.join(path_of(path)));
             if !here.is_ok_and(|here| here.as_os_str().as_bytes() == target) {
                 wrong.push((*path).clone());
@@ -414,48 +384,41 @@ fn folders_of(entries: &Entries) -> BTreeSet<Vec<u8>> {
 /// Returns paths to remove: those that belong neither to the commit nor to the set-up, or whose
 /// type differs from that in the commit.
 fn unknown(
-    found: &BTreeMap<Vec<u8>, ProductState>,
+    found: &Found,
     entries: &Entries,
     folders: &BTreeSet<Vec<u8>>,
     product: &Product,
 ) -> Vec<Vec<u8>> {
     let is_known = |path: &Vec<u8>, found: &ProductState| {
-        let is_folder = found.kind == Kind::Folder;
+        let is_folder = found.kind == FileKind::Folder;
         if folders.contains(path) {
-            return is_folder;
-        }
-        if entries.contains_key(path) {
+            is_folder
+        } else if entries.contains_key(path) {
             !is_folder
         } else {
             product.has(path, found)
         }
     };
-    found
-        .iter()
-        .filter(|(path, found)| !is_known(path, found))
-        .map(|(path, _)| path.clone())
-        .collect()
+    let unknown = found.iter().filter(|(path, found)| !is_known(path, found));
+    unknown.map(|(path, _)| path.clone()).collect()
 }
 
 /// Quotes a line for `hash-object --stdin-paths`, which treats a name that starts with a quotation
 /// mark as escaped.
 pub(super) fn quoted(path: &[u8]) -> Vec<u8> {
     let is_plain = |b: &u8| !b.is_ascii_control() && *b != b'"' && *b != b'\\';
-    let mut line = Vec::with_capacity(path.len() + 1);
     if path.iter().all(is_plain) {
-        line.extend_from_slice(path);
-    } else {
-        line.push(b'"');
-        for byte in path {
-            if is_plain(byte) {
-                line.push(*byte);
-            } else {
-                line.extend_from_slice(format!("\\{byte:03o}").as_bytes());
-            }
-        }
-        line.push(b'"');
+        return [path, b"\n"].concat();
     }
-    line.push(b'\n');
+    let mut line = b"\"".to_vec();
+    for byte in path {
+        if is_plain(byte) {
+            line.push(*byte);
+        } else {
+            line.extend_from_slice(format!("\\{byte:03o}").as_bytes());
+        }
+    }
+    line.extend_from_slice(b"\"\n");
     line
 }
 
@@ -487,11 +450,7 @@ pub(super) fn remove_all(path: &Path) -> Result<()> {
 /// Makes directories writable. Failures are reported by the removal that follows.
 fn open_up(folder: &Path) {
     open_folder(folder);
-    for path in files::names(folder)
-        .into_iter()
-        .flatten()
-        .map(|name| folder.join(name))
-    {
+    for path in paths_in(folder).unwrap_or_default() {
         if path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
             open_up(&path);
         }

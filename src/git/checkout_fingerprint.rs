@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::bytes::lossy;
 use super::command::GitCommand;
 use super::fs_nofollow::{FileKind, at, names, path_of, thing};
 use super::status::Entry;
@@ -76,12 +77,8 @@ fn compare(
             Some(_) => {}
         }
     }
-    words.extend(
-        before
-            .keys()
-            .filter(|path| !after.contains_key(*path))
-            .map(|path| format!("{path} {removed}{place}")),
-    );
+    let gone = before.keys().filter(|path| !after.contains_key(*path));
+    words.extend(gone.map(|path| format!("{path} {removed}{place}")));
 }
 
 /// Files besides the hooks in which commands, filters, objects or other repositories can be named.
@@ -116,7 +113,7 @@ impl Git {
                     Entry::Untracked { path } => ("??".to_owned(), path),
                 };
                 let state = format!("{letters} {}", stamp(&place.path, &path)?);
-                files.insert(String::from_utf8_lossy(&path).into_owned(), state);
+                files.insert(lossy(&path), state);
             }
             head
         };
@@ -131,8 +128,8 @@ impl Git {
 
     /// Returns git's object id of some bytes: a cryptographic hash without another dependency.
     pub(crate) async fn id_of(&self, place: &Place, bytes: Vec<u8>) -> Result<String> {
-        self.line(GitCommand::at(place, "hash-object --no-filters --stdin").stdin(bytes))
-            .await
+        let call = GitCommand::at(place, "hash-object --no-filters --stdin");
+        self.line(call.stdin(bytes)).await
     }
 }
 
@@ -140,10 +137,7 @@ fn shared_files(place: &Place) -> Result<BTreeMap<String, String>> {
     let mut paths: Vec<PathBuf> = SHARED.iter().map(PathBuf::from).collect();
     for name in names(&place.common_dir.join("hooks"))? {
         // Git never runs the samples.
-        if name
-            .extension()
-            .is_none_or(|extension| extension != "sample")
-        {
+        if name.extension().is_none_or(|ending| ending != "sample") {
             paths.push(Path::new("hooks").join(name));
         }
     }
@@ -166,10 +160,8 @@ fn shared_files(place: &Place) -> Result<BTreeMap<String, String>> {
                     Ok(bytes) => format!("{mode:o} {}", fingerprint(&[], &bytes)),
                     // Size and times distinguish one endless file from another.
                     Err(error) if Refused::of(&error).is_some() => {
-                        format!(
-                            "{mode:o} {}",
-                            stamp(&place.common_dir, path.as_os_str().as_bytes())?
-                        )
+                        let path = path.as_os_str().as_bytes();
+                        format!("{mode:o} {}", stamp(&place.common_dir, path)?)
                     }
                     Err(error) => return Err(at("read", &full)(error)),
                 }
@@ -190,10 +182,6 @@ fn stamp(root: &Path, path: &[u8]) -> Result<String> {
         return Ok("-".to_owned());
     }
     let meta = full.symlink_metadata().map_err(at("inspect", &full))?;
-    Ok(format!(
-        "{} {}.{}",
-        meta.size(),
-        meta.ctime(),
-        meta.ctime_nsec()
-    ))
+    let (size, seconds, nanos) = (meta.size(), meta.ctime(), meta.ctime_nsec());
+    Ok(format!("{size} {seconds}.{nanos}"))
 }

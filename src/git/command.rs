@@ -10,6 +10,7 @@ use super::{ConfigOwner, Git, GitError, Place, Result, special};
 use crate::clock;
 use crate::failpoint::crash_point;
 use crate::process::{self, ProcessError, Short, ShortOutput};
+use crate::text::joined;
 
 /// Maximum output size: enough for the paths of a hundred thousand files.
 const CAP: usize = 64 * 1024 * 1024;
@@ -142,9 +143,9 @@ impl GitCommand {
         self
     }
 
-    /// Uses this index instead of that of the worktree.
-    pub(super) fn index(mut self, path: &Path) -> Self {
-        self.index = Some(path.to_owned());
+    /// Uses this index; that of the worktree, if none is given.
+    pub(super) fn index(mut self, path: Option<&Path>) -> Self {
+        self.index = path.map(Path::to_owned);
         self
     }
 
@@ -245,17 +246,12 @@ impl GitCommand {
             env.insert(format!("GIT_CONFIG_VALUE_{number}"), value.clone());
         }
         args.extend(self.args.iter().cloned());
-        let (cwd, stdin) = (self.cwd.clone(), self.stdin.clone());
-        let env = env
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
         Ok(Short {
             program: "git".into(),
             args,
-            cwd,
-            env,
-            stdin,
+            cwd: self.cwd.clone(),
+            env: process::os_variables(env),
+            stdin: self.stdin.clone(),
             limit: git.limit,
             cap: self.cap,
             is_wrapped: false,
@@ -268,11 +264,7 @@ impl Git {
     pub(super) async fn bytes(&self, call: GitCommand) -> Result<Vec<u8>> {
         let output = self.ended(&call).await?;
         match output.status {
-            Some(0) if output.truncated => Err(GitError::TooMuch {
-                args: call.words(),
-                cap: call.cap,
-            }),
-            Some(0) => Ok(output.stdout),
+            Some(0) => whole(&call, output),
             Some(_) | None => Err(failure(&call, &output)),
         }
     }
@@ -286,6 +278,11 @@ impl Git {
     pub(super) async fn text(&self, call: GitCommand) -> Result<String> {
         let args = call.words();
         text(&args, self.bytes(call).await?)
+    }
+
+    /// Returns the lines of the output of a call that must succeed.
+    pub(super) async fn lines(&self, call: GitCommand) -> Result<Vec<String>> {
+        Ok(self.text(call).await?.lines().map(str::to_owned).collect())
     }
 
     /// Returns the single line of output of a call that must succeed.
@@ -302,15 +299,11 @@ impl Git {
     /// Like [`Git::line`], but status 1 without an error message means that there is no such
     /// object.
     pub(super) async fn maybe_line(&self, call: GitCommand) -> Result<Option<String>> {
-        let output = self.ended(&call).await?;
-        match output.status {
-            Some(0) => {
-                let text = text(&call.words(), output.stdout)?;
-                Ok(Some(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
-            }
-            Some(1) if !complains(&output) => Ok(None),
-            Some(_) | None => Err(failure(&call, &output)),
-        }
+        let Some(output) = found(&call, self.ended(&call).await?)? else {
+            return Ok(None);
+        };
+        let text = text(&call.words(), output.stdout)?;
+        Ok(Some(text.strip_suffix('\n').unwrap_or(&text).to_owned()))
     }
 
     /// Returns the output of a call; `None` if git fails, for callers that then ask in another way.
@@ -325,12 +318,7 @@ impl Git {
 
     /// Answers a yes/no question: status 0 is yes, 1 is no, anything else is an error.
     pub(super) async fn yes(&self, call: GitCommand) -> Result<bool> {
-        let output = self.ended(&call).await?;
-        match output.status {
-            Some(0) => Ok(true),
-            Some(1) if !complains(&output) => Ok(false),
-            Some(_) | None => Err(failure(&call, &output)),
-        }
+        Ok(found(&call, self.ended(&call).await?)?.is_some())
     }
 
     /// Returns output that may be cut at the call's limit, and whether it was.
@@ -354,17 +342,11 @@ impl Git {
         // A symlink in place of the directory would lead everything that follows to other files.
         let is_folder = call.cwd.symlink_metadata().is_ok_and(|m| m.is_dir());
         if !is_folder {
-            return Err(GitError::NotThere {
-                path: call.cwd.clone(),
-            });
+            return Err(GitError::not_there(&call.cwd));
         }
         if let Some(place) = &call.place {
             special::check(place)?;
-        } else if call
-            .args
-            .first()
-            .is_some_and(|command| command == "worktree")
-        {
+        } else if call.is("worktree") {
             special::check_admin_dirs(&call.cwd)?;
         }
         let step = call.changes_something();
@@ -390,16 +372,8 @@ impl Git {
 impl Git {
     /// Returns the output of `git config --get-regexp`; `None` if no key matches.
     pub(super) async fn listed_settings(&self, call: &GitCommand) -> Result<Option<Vec<u8>>> {
-        let output = self.confined(call, &[]).await?;
-        match output.status {
-            Some(0) if output.truncated => Err(GitError::TooMuch {
-                args: call.words(),
-                cap: call.cap,
-            }),
-            Some(0) => Ok(Some(output.stdout)),
-            Some(1) if !complains(&output) => Ok(None),
-            Some(_) | None => Err(failure(call, &output)),
-        }
+        let output = found(call, self.confined(call, &[]).await?)?;
+        output.map(|output| whole(call, output)).transpose()
     }
 
     async fn confined(&self, call: &GitCommand, settings: &[Setting]) -> Result<ShortOutput> {
@@ -414,11 +388,8 @@ impl Git {
             && !self.sandbox.is_open().await.map_err(held)?
         {
             reach.read.extend_from_slice(self.user_files().await?);
-            short = self
-                .sandbox
-                .confine_git(short, &reach)
-                .await
-                .map_err(held)?;
+            let confined = self.sandbox.confine_git(short, &reach).await;
+            short = confined.map_err(held)?;
         }
         let is_wrapped = short.is_wrapped;
         let output = process::short(&short).await.map_err(|error| {
@@ -448,6 +419,24 @@ impl Git {
     }
 }
 
+/// Returns output that was not cut.
+fn whole(call: &GitCommand, output: ShortOutput) -> Result<Vec<u8>> {
+    if output.truncated {
+        let (args, cap) = (call.words(), call.cap);
+        return Err(GitError::TooMuch { args, cap });
+    }
+    Ok(output.stdout)
+}
+
+/// Returns the output of a call; `None` for status 1 without an error message.
+fn found(call: &GitCommand, output: ShortOutput) -> Result<Option<ShortOutput>> {
+    match output.status {
+        Some(0) => Ok(Some(output)),
+        Some(1) if !complains(&output) => Ok(None),
+        Some(_) | None => Err(failure(call, &output)),
+    }
+}
+
 /// Returns true if stderr has more than warnings. A planted warning must not make every answer
 /// unusable.
 fn complains(output: &ShortOutput) -> bool {
@@ -463,43 +452,35 @@ fn complains(output: &ShortOutput) -> bool {
 /// and the rest by messages that are stable under `LC_ALL=C`.
 fn failure(call: &GitCommand, output: &ShortOutput) -> GitError {
     let stderr = String::from_utf8_lossy(&output.stderr);
+    let (args, path) = (call.words(), call.cwd.clone());
     if output.was_killed()
         || stderr.contains("died of signal")
         || (call.is("fetch") && is_cut(&stderr))
     {
-        return GitError::Killed { args: call.words() };
+        return GitError::Killed { args };
     }
     if is_half_made(output) {
-        return GitError::HalfMade {
-            path: call.cwd.clone(),
-        };
+        return GitError::HalfMade { path };
     }
     if stderr.contains("No space left on device") || stderr.contains("Disk quota exceeded") {
-        return GitError::NoSpace { args: call.words() };
+        return GitError::NoSpace { args };
     }
     if stderr.contains("dubious ownership") {
-        return GitError::NotTrusted {
-            path: call.cwd.clone(),
-        };
+        return GitError::NotTrusted { path };
     }
     if stderr.contains("not a git repository") {
-        return GitError::NotARepository {
-            path: call.cwd.clone(),
-        };
+        return GitError::NotARepository { path };
     }
     if let Some(path) = lock_in_the_way(&stderr).filter(|_| call.index.is_none()) {
         remove_if_stale(&path);
         return GitError::Locked { path };
     }
-    let lines: Vec<&str> = stderr
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
+    let lines = stderr.lines().map(str::trim);
+    let lines = joined(lines.filter(|line| !line.is_empty()), "; ");
     GitError::Failed {
-        args: call.words(),
+        args,
         status: output.status.unwrap_or_default(),
-        stderr: excerpt(&lines.join("; ")),
+        stderr: excerpt(&lines),
     }
 }
 
@@ -546,28 +527,30 @@ fn remove_if_stale(lock: &Path) {
         Some(name) if name == "packed-refs.lock" => STALE_PACKED_REFS,
         _ => return,
     };
-    let Ok(modified) = lock.symlink_metadata().and_then(|meta| meta.modified()) else {
-        return;
-    };
-    let age = clock::now()
-        .utc()
-        .signed_duration_since(chrono::DateTime::<chrono::Utc>::from(modified));
-    if age.to_std().is_ok_and(|age| age > aged) {
+    if is_older(lock, aged) {
         // Another process may have removed it first; otherwise it still blocks the next call.
         fs::remove_file(lock).ok();
     }
+}
+
+/// Returns true if a file exists and was not modified for longer than a time.
+pub(crate) fn is_older(path: &Path, aged: Duration) -> bool {
+    let Ok(modified) = path.symlink_metadata().and_then(|meta| meta.modified()) else {
+        return false;
+    };
+    let age = clock::now().utc() - chrono::DateTime::<chrono::Utc>::from(modified);
+    age.to_std().is_ok_and(|age| age > aged)
 }
 
 pub(super) fn text(args: &str, bytes: Vec<u8>) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| GitError::output(args, error.as_bytes()))
 }
 
-pub(super) fn utf8(path: &Path) -> Result<String> {
-    path.to_str()
-        .map(str::to_owned)
-        .ok_or_else(|| GitError::NotUtf8 {
-            path: path.to_owned(),
-        })
+pub(crate) fn utf8(path: &Path) -> Result<String> {
+    let not_utf8 = || GitError::NotUtf8 {
+        path: path.to_owned(),
+    };
+    path.to_str().map(str::to_owned).ok_or_else(not_utf8)
 }
 
 fn excerpt(text: &str) -> String {

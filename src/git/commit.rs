@@ -24,12 +24,7 @@ impl Git {
     ) -> Result<bool> {
         let place = &now.place;
         head_at.ref_name()?;
-        if !head_at.fits(now.branch.as_deref()) {
-            return Err(GitError::NotOnBranch {
-                expected: head_at.expected(),
-                found: now.branch.clone(),
-            });
-        }
+        head_at.check(now.branch.as_deref())?;
         if let Some(operation) = now.operation {
             return Err(GitError::Unfinished { operation });
         }
@@ -44,14 +39,10 @@ impl Git {
         }
         left_out.extend(nested);
         self.bytes(add_all(place, &left_out)).await?;
-        let call = GitCommand::at(
-            place,
-            "commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace -F -",
-        );
+        let call = "commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace -F -";
+        let call = GitCommand::at(place, call).stdin(message.as_bytes().to_vec());
         let identity = self.identity(place).await?;
-        let committed = self
-            .bytes(call.stdin(message.as_bytes().to_vec()).env(&identity))
-            .await;
+        let committed = self.run(call.env(&identity)).await;
         if let Err(GitError::Failed { .. }) = committed {
             // What git reported as changed may be the same once it is added.
             let call = "diff-index --cached --quiet --ignore-submodules=none HEAD --";
@@ -59,15 +50,14 @@ impl Git {
                 return Ok(false);
             }
         }
-        committed.map(|_| true)
+        committed.map(|()| true)
     }
 
     /// Returns true if git's configuration has a name and an email address for commits made here.
     pub(crate) async fn knows_who(&self, folder: &Path) -> Result<bool> {
         for key in ["user.name", "user.email"] {
-            let set = self
-                .maybe_line(GitCommand::anywhere(folder, "config --get").arg(key))
-                .await?;
+            let call = GitCommand::anywhere(folder, "config --get").arg(key);
+            let set = self.maybe_line(call).await?;
             if !set.is_some_and(|text| is_set(&text)) {
                 return Ok(false);
             }
@@ -84,10 +74,9 @@ impl Git {
         let listed = self.maybe_line(call).await?.unwrap_or_default();
         // The last value of each counts.
         let last = |key: &str| {
-            let mut values = listed
-                .split('\0')
-                .filter_map(|entry| entry.split_once('\n'));
-            let (_, value) = values.rfind(|(found, _)| *found == key)?;
+            let values = listed.split('\0').rev();
+            let mut values = values.filter_map(|entry| entry.split_once('\n'));
+            let (_, value) = values.find(|(found, _)| *found == key)?;
             Some(value.to_owned()).filter(|value| is_set(value))
         };
         let (name, address) = match (last("user.name"), last("user.email")) {

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::fs_nofollow::{FileKind, path_of, thing, without_line_end};
+use super::fs_nofollow::{FileKind, leads_to, path_of, thing, without_line_end};
 use super::{Git, Place};
 use crate::files::{self, SMALL};
 
@@ -37,14 +37,14 @@ impl ConfigFiles {
             if !leads_to_common_dir(place) {
                 return None;
             }
-            let mut repository = vec![content(&place.common_dir.join("config"))?];
-            repository.push(content(&place.git_dir.join("config.worktree"))?);
-            let mut user = Vec::new();
-            for path in user_files(git) {
-                // People keep these behind symlinks.
-                let path = path.canonicalize().unwrap_or(path);
-                user.push(content(&path)?);
-            }
+            let repository = vec![
+                content(&place.common_dir.join("config"))?,
+                content(&place.git_dir.join("config.worktree"))?,
+            ];
+            // People keep these behind symlinks.
+            let real = |path: PathBuf| path.canonicalize().unwrap_or(path);
+            let user = user_files(git).into_iter().map(real);
+            let user = user.map(|path| content(&path)).collect::<Option<_>>()?;
             let found = Self { repository, user };
             (!found.has_any(&[INCLUDES])).then_some(found)
         })
@@ -73,9 +73,7 @@ pub(super) fn leads_to_common_dir(place: &Place) -> bool {
         return false;
     };
     let target = place.git_dir.join(path_of(without_line_end(&text)));
-    target
-        .canonicalize()
-        .is_ok_and(|dir| dir == place.common_dir)
+    leads_to(&target, &place.common_dir)
 }
 
 fn user_files(git: &Git) -> Vec<PathBuf> {

@@ -8,6 +8,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::bytes::nul_ended;
 use super::checkout::{
     Checkout, Entries, Entry, SUBMODULE, blocking, make_folder, quoted, remove_all,
 };
@@ -33,39 +34,19 @@ impl Git {
         }
         let (folder, place) = (checkout.converted(), checkout.converting());
         blocking(move || remove_all(&folder).and_then(|()| make_folder(&folder))).await?;
-        self.bytes(GitCommand::at(&place, "read-tree").arg(commit))
-            .await?;
-        let files = entries
-            .iter()
-            .filter(|(_, entry)| entry.is_file())
-            .map(|(path, _)| path);
-        let list: Vec<u8> = files
-            .flat_map(|path| path.iter().copied().chain([0]))
-            .collect();
-        let call = GitCommand::at(&place, "check-attr --cached --stdin -z").env(&no_system());
-        let answer = self
-            .bytes(
-                ATTRIBUTES
-                    .iter()
-                    .fold(call, |call, name| call.arg(*name))
-                    .stdin(list),
-            )
-            .await?;
+        self.read_tree(&place, commit, None).await?;
+        let files = entries.iter().filter(|(_, entry)| entry.is_file());
+        let list = nul_ended(files.map(|(path, _)| path.as_slice()));
+        let call = GitCommand::at(&place, "check-attr --cached --stdin -z").args(ATTRIBUTES);
+        let answer = self.bytes(call.env(&no_system()).stdin(list)).await?;
         let converted = read(&answer).ok_or_else(|| GitError::output("check-attr -z", &answer))?;
         if converted.is_empty() {
             return Ok(());
         }
-        let list = converted
-            .iter()
-            .flat_map(|path| path.iter().copied().chain([0]))
-            .collect();
+        let list = nul_ended(converted.iter().map(Vec::as_slice));
         // The work tree is empty, so all attributes come from the index.
-        self.bytes(
-            GitCommand::at(&place, "checkout-index --force --quiet -z --stdin")
-                .env(&no_system())
-                .stdin(list),
-        )
-        .await?;
+        let call = GitCommand::at(&place, "checkout-index --force --quiet -z --stdin");
+        self.run(call.env(&no_system()).stdin(list)).await?;
         let list = converted.iter().flat_map(|path| quoted(path)).collect();
         let call = GitCommand::at(&place, "hash-object --no-filters --stdin-paths").stdin(list);
         let hashes = self.text(call).await?;

@@ -1,5 +1,6 @@
 //! Difference between two commits: files, line counts, and the text that a reviewer reads.
 
+use super::bytes::{lossy, split_once};
 use super::command::GitCommand;
 use super::history::check_shas;
 use super::{Git, GitError, Place, Result};
@@ -66,7 +67,7 @@ impl Git {
         let (bytes, is_cut) = self.head(call.cap(cap + LISTED)).await?;
         match read_start(&bytes) {
             Some((files, text)) => Ok(Diff {
-                text: String::from_utf8_lossy(text.get(..cap).unwrap_or(text)).into_owned(),
+                text: lossy(text.get(..cap).unwrap_or(text)),
                 truncated: is_cut || text.len() > cap,
                 files,
             }),
@@ -81,7 +82,7 @@ impl Git {
         let call = GitCommand::at(place, DIFF).args(["-p", "--end-of-options", from, to]);
         let (bytes, truncated) = self.head(call.cap(cap)).await?;
         Ok(Diff {
-            text: String::from_utf8_lossy(&bytes).into_owned(),
+            text: lossy(&bytes),
             truncated,
             files,
         })
@@ -95,12 +96,9 @@ impl Git {
     ) -> Result<Vec<FileChange>> {
         check_shas([from, to])?;
         let call = GitCommand::at(place, DIFF)
-            .arg("--raw")
-            .arg("--numstat")
-            .arg("-z");
-        let bytes = self
-            .bytes(call.arg("--end-of-options").arg(from).arg(to))
-            .await?;
+            .args(["--raw", "--numstat", "-z", "--end-of-options"])
+            .args([from, to]);
+        let bytes = self.bytes(call).await?;
         read(&bytes).ok_or_else(|| GitError::output("diff-tree --raw --numstat -z", &bytes))
     }
 }
@@ -126,7 +124,6 @@ fn read_start(bytes: &[u8]) -> Option<(Vec<FileChange>, &[u8])> {
 /// counts (`added TAB deleted TAB path NUL`); a rename has both paths in both.
 fn read_files(bytes: &[u8]) -> Option<(Vec<FileChange>, &[u8])> {
     let mut fields = Fields { rest: bytes };
-    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut files = Vec::new();
     while fields.rest.starts_with(b":") {
         let raw = std::str::from_utf8(fields.next()?).ok()?;
@@ -182,9 +179,8 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
-        let end = self.rest.iter().position(|b| *b == 0)?;
-        let (field, rest) = self.rest.split_at_checked(end)?;
-        self.rest = rest.get(1..)?;
+        let (field, rest) = split_once(self.rest, 0)?;
+        self.rest = rest;
         Some(field)
     }
 }

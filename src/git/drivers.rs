@@ -70,10 +70,7 @@ pub(super) type Setting = (String, String);
 impl Git {
     /// Returns settings that disable the drivers defined by the repository of a call.
     pub(super) async fn without_drivers(&self, call: &GitCommand) -> Result<Vec<Setting>> {
-        if TOUCHES_NO_FILES
-            .iter()
-            .any(|command| call.begins_with(command))
-        {
+        if TOUCHES_NO_FILES.iter().any(|words| call.begins_with(words)) {
             return Ok(Vec::new());
         }
         let Some(listed) = self.listed_drivers(call).await? else {
@@ -110,9 +107,8 @@ impl Git {
             .in_same_place("config -z --show-scope --includes --get-regexp")
             .arg(KEYS);
         let listed = self.listed_settings(&list).await?;
-        let listed = listed
-            .map(|bytes| text("config --get-regexp", bytes))
-            .transpose()?;
+        let listed = listed.map(|bytes| text("config --get-regexp", bytes));
+        let listed = listed.transpose()?;
         let mut known = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
         *known = files.map(|about| KnownDrivers {
             about,
@@ -124,10 +120,8 @@ impl Git {
     /// Unsets files with rules that are not regular files or are too large: git would block on a
     /// pipe, and read a device until its memory is full.
     fn endless_rules(&self, listed: &str, cwd: &Path) -> Vec<Setting> {
-        let mut named = BTreeMap::new();
-        for (_, key, value) in entries(listed).filter(|(_, key, _)| RULES.contains(key)) {
-            named.insert(key, value);
-        }
+        let named = entries(listed).filter(|(_, key, _)| RULES.contains(key));
+        let named: BTreeMap<&str, &str> = named.map(|(_, key, value)| (key, value)).collect();
         let home = self.env.get("HOME").map(Path::new);
         let path = |value: &str| match (value.strip_prefix("~/"), home) {
             (Some(below), Some(home)) => home.join(below),
@@ -169,27 +163,22 @@ fn overrides(listed: &str) -> Vec<Setting> {
             planted.insert((driver.to_owned(), name.to_owned()));
         }
     }
-    let value = |key: &str, otherwise: &str| {
-        users
-            .get(key)
-            .cloned()
-            .unwrap_or_else(|| otherwise.to_owned())
-    };
     let mut settings = BTreeMap::new();
+    let mut set = |key: String, otherwise: &str| {
+        let value = users.get(&key).map_or(otherwise, String::as_str);
+        settings.insert(key, value.to_owned());
+    };
     for (driver, name) in planted {
         if name == "driver" {
-            let key = format!("{driver}.driver");
             // A failing driver leaves a conflict; an empty one would drop the changes of the other
             // side.
-            settings.insert(key.clone(), value(&key, "false"));
+            set(format!("{driver}.driver"), "false");
             continue;
         }
         for name in ["clean", "smudge", "process"] {
-            let key = format!("{driver}.{name}");
-            settings.insert(key.clone(), value(&key, ""));
+            set(format!("{driver}.{name}"), "");
         }
-        let required = format!("{driver}.required");
-        settings.insert(required.clone(), value(&required, "false"));
+        set(format!("{driver}.required"), "false");
     }
     settings.into_iter().collect()
 }

@@ -1,11 +1,12 @@
 //! Errors of git operations, distinguished by what a caller does next.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Operation;
 use super::branch::BadBranchName;
+use super::bytes::lossy;
 use crate::process::ProcessError;
 
 /// Result of a git operation.
@@ -119,6 +120,25 @@ pub(crate) enum GitError {
 }
 
 impl GitError {
+    pub(super) fn not_there(path: &Path) -> Self {
+        Self::NotThere {
+            path: path.to_owned(),
+        }
+    }
+
+    /// The name is cut: it may be anything.
+    pub(super) fn not_a_ref(name: &str) -> Self {
+        Self::NotARef {
+            text: name.chars().take(200).collect(),
+        }
+    }
+
+    pub(super) fn not_a_commit(text: &str) -> Self {
+        Self::NotACommit {
+            text: text.chars().take(80).collect(),
+        }
+    }
+
     pub(super) fn elsewhere(branch: String, expected: &str, found: Option<String>) -> Self {
         Self::Elsewhere {
             branch,
@@ -138,7 +158,7 @@ impl GitError {
     pub(super) fn output(args: &str, found: &[u8]) -> Self {
         Self::Output {
             args: args.to_owned(),
-            found: String::from_utf8_lossy(found).chars().take(200).collect(),
+            found: lossy(found).chars().take(200).collect(),
         }
     }
 }

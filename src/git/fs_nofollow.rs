@@ -3,7 +3,7 @@
 //! Independent of git. Contents are read by [`crate::files`].
 
 use std::ffi::OsStr;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -13,7 +13,7 @@ use super::{GitError, Result};
 use crate::files;
 
 /// Type of the file at a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKind {
     Absent,
     Folder,
@@ -60,27 +60,28 @@ pub(super) fn without_line_end(mut bytes: &[u8]) -> &[u8] {
 }
 
 pub(super) fn thing(path: &Path) -> Result<FileKind> {
-    let meta = match path.symlink_metadata() {
-        Ok(meta) => meta,
-        Err(error)
-            if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) =>
-        {
-            return Ok(FileKind::Absent);
+    const ABSENT: [io::ErrorKind; 2] = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+    match path.symlink_metadata() {
+        Ok(meta) => Ok(FileKind::of(&meta)),
+        Err(error) if ABSENT.contains(&error.kind()) => Ok(FileKind::Absent),
+        Err(error) => Err(at("inspect", path)(error)),
+    }
+}
+
+impl FileKind {
+    pub(super) fn of(meta: &Metadata) -> Self {
+        let kind = meta.file_type();
+        if kind.is_dir() {
+            Self::Folder
+        } else if kind.is_symlink() {
+            Self::Link
+        } else if kind.is_file() {
+            let mode = meta.permissions().mode() & 0o777;
+            Self::File { mode }
+        } else {
+            Self::Other
         }
-        Err(error) => return Err(at("inspect", path)(error)),
-    };
-    let kind = meta.file_type();
-    Ok(if kind.is_dir() {
-        FileKind::Folder
-    } else if kind.is_symlink() {
-        FileKind::Link
-    } else if kind.is_file() {
-        FileKind::File {
-            mode: meta.permissions().mode() & 0o777,
-        }
-    } else {
-        FileKind::Other
-    })
+    }
 }
 
 /// Returns the shortest prefix of `path` below `root` that is not a directory: a symlink that would
@@ -122,11 +123,8 @@ pub(super) fn remove(path: &Path) -> Result<()> {
 
 /// Removes the parent directories of `path` that have become empty, up to `root`.
 pub(super) fn remove_empty_parents(root: &Path, path: &Path) {
-    for parent in path
-        .ancestors()
-        .skip(1)
-        .filter(|p| !p.as_os_str().is_empty())
-    {
+    let parents = path.ancestors().skip(1);
+    for parent in parents.filter(|p| !p.as_os_str().is_empty()) {
         // It is not empty, which ends the loop.
         if fs::remove_dir(root.join(parent)).is_err() {
             return;
@@ -160,16 +158,23 @@ fn make_parents(root: &Path, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Returns true if a path exists and is this canonical directory.
+pub(super) fn leads_to(path: &Path, dir: &Path) -> bool {
+    path.canonicalize().is_ok_and(|found| found == dir)
+}
+
+/// Returns the sorted paths of the entries of a directory; empty if the path is not a directory.
+pub(super) fn paths_in(dir: &Path) -> Result<Vec<PathBuf>> {
+    Ok(names(dir)?.iter().map(|name| dir.join(name)).collect())
+}
+
 /// Returns the sorted names in a directory; empty if the path is not a directory.
 pub(super) fn names(path: &Path) -> Result<Vec<PathBuf>> {
     if thing(path)? != FileKind::Folder {
         return Ok(Vec::new());
     }
-    Ok(files::names(path)
-        .map_err(at("read", path))?
-        .into_iter()
-        .map(PathBuf::from)
-        .collect())
+    let names = files::names(path).map_err(at("read", path))?;
+    Ok(names.into_iter().map(PathBuf::from).collect())
 }
 
 /// Replaces a file atomically: after a power failure either the old or the new one is there,

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::checkout::{Checkout, make_folder, remove_all};
-use super::command::{GitCommand, utf8};
+use super::checkout::Checkout;
+use super::command::GitCommand;
 use super::fs_nofollow::at;
 use super::history::check_sha;
 use super::{Git, Place, Result, check_branch_name};
@@ -33,56 +33,40 @@ impl Git {
     ) -> Result<()> {
         check_branch_name(view.branch)?;
         check_sha(view.commit)?;
-        let git_dir = checkout.seen_by_gates().git_dir;
-        remove_all(&git_dir)?;
-        for folder in ["refs/heads", "info", "objects/info"] {
-            make_folder(&git_dir.join(folder))?;
-        }
-        let mut refs = BTreeMap::from([(
-            format!("refs/heads/{}", view.branch),
-            view.commit.to_owned(),
-        )]);
+        let branch = format!("refs/heads/{}", view.branch);
+        let head = format!("ref: {branch}\n");
+        let mut refs = BTreeMap::from([(branch, view.commit.to_owned())]);
         for (name, sha) in &view.refs {
             check_sha(sha)?;
             refs.entry(name.clone()).or_insert_with(|| sha.clone());
         }
-        let refs: String = refs
-            .iter()
-            .map(|(name, sha)| format!("{sha} {name}\n"))
-            .collect();
+        let refs = refs.iter().map(|(name, sha)| format!("{sha} {name}\n"));
+        let refs: String = refs.collect();
         let mut config =
             "[core]\n\trepositoryFormatVersion = 0\n\tfileMode = true\n\tbare = false\n".to_owned();
         // URLs that remand accepts have no quotation mark or backslash; a line break would start
         // another setting.
-        if let Some(url) = view
-            .url
-            .as_deref()
-            .filter(|url| !url.contains(['"', '\\', '\n', '\r']))
-        {
+        let url = view.url.as_deref();
+        if let Some(url) = url.filter(|url| !url.contains(['"', '\\', '\n', '\r'])) {
             let fetch = "+refs/heads/*:refs/remotes/origin/*";
             config.push_str(&format!(
                 "[remote \"origin\"]\n\turl = \"{url}\"\n\tfetch = {fetch}\n"
             ));
         }
-        let alternates = format!("{}\n", utf8(&checkout.objects)?);
-        let head = format!("ref: refs/heads/{}\n", view.branch);
-        for (name, text) in [
-            ("config", &config),
+        let git_dir = checkout.seen_by_gates().git_dir;
+        let files = [
+            ("config", &*config),
             ("packed-refs", &refs),
-            ("objects/info/alternates", &alternates),
             ("HEAD", &head),
-        ] {
-            let path = git_dir.join(name);
-            fs::write(&path, text).map_err(at("write", &path))?;
-        }
+        ];
+        checkout.make_git_dir(&git_dir, files)?;
         // Records the times of the files, so that the gate's git need not read them all.
         let index = git_dir.join("index");
         let place = Place {
             path: checkout.tree(),
             ..checkout.converting()
         };
-        self.bytes(GitCommand::at(&place, "read-tree").arg(view.commit))
-            .await?;
+        self.read_tree(&place, view.commit, None).await?;
         self.yes(GitCommand::at(&place, "update-index -q --refresh"))
             .await?;
         fs::copy(place.git_dir.join("index"), &index)

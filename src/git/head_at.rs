@@ -43,9 +43,7 @@ impl<'a> HeadAt<'a> {
                     && change.len() <= 100
                     && change.bytes().all(|b| b.is_ascii_alphanumeric());
                 if !is_id {
-                    return Err(GitError::NotARef {
-                        text: change.chars().take(80).collect(),
-                    });
+                    return Err(GitError::not_a_ref(change));
                 }
                 Ok(format!("{CHANGES}{change}"))
             }
@@ -58,6 +56,17 @@ impl<'a> HeadAt<'a> {
             Self::Branch(expected) => branch == Some(expected),
             Self::Detached(_) => branch.is_none(),
         }
+    }
+
+    /// Checks that a HEAD on this branch (`None`: detached) is at the expected position.
+    pub(super) fn check(self, branch: Option<&str>) -> Result<()> {
+        if self.fits(branch) {
+            return Ok(());
+        }
+        Err(GitError::NotOnBranch {
+            expected: self.expected(),
+            found: branch.map(str::to_owned),
+        })
     }
 
     /// Describes the expected position.
@@ -142,8 +151,6 @@ impl Git {
     /// Returns the commit of HEAD, which must exist.
     pub(super) async fn head_commit(&self, place: &Place) -> Result<String> {
         let head = self.resolve(place, "HEAD").await?;
-        head.ok_or_else(|| GitError::NotARef {
-            text: "HEAD".to_owned(),
-        })
+        head.ok_or_else(|| GitError::not_a_ref("HEAD"))
     }
 }

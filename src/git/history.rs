@@ -1,6 +1,8 @@
 //! Reads commits. Names from outside are full ids or full refs, never anything that git would have
 //! to guess.
 
+use super::agent_config_paths::{TreeFile, read_tree};
+use super::bytes::lossy;
 use super::command::GitCommand;
 use super::{Git, GitError, Place, Result, check_branch_name};
 
@@ -24,9 +26,7 @@ impl Git {
     pub(crate) async fn resolve(&self, place: &Place, name: &str) -> Result<Option<String>> {
         let full = name == "HEAD" || is_full_ref(name) || check_sha(name).is_ok();
         if !full {
-            return Err(GitError::NotARef {
-                text: name.chars().take(200).collect(),
-            });
+            return Err(GitError::not_a_ref(name));
         }
         let call = GitCommand::at(place, "rev-parse --verify --quiet --end-of-options");
         self.maybe_line(call.arg(format!("{name}^{{commit}}")))
@@ -50,10 +50,7 @@ impl Git {
         let tree = format!("{commit}^{{tree}}");
         let (base, found) = self.base_head_and(place, branch, &[&tree]).await?;
         let found = found.into_iter().next().flatten();
-        let tree = found.ok_or_else(|| GitError::NotACommit {
-            text: commit.to_owned(),
-        })?;
-        Ok((base, tree))
+        Ok((base, found.ok_or_else(|| GitError::not_a_commit(commit))?))
     }
 
     async fn base_head_and(
@@ -131,41 +128,32 @@ impl Git {
         check_sha(commit)?;
         let call = GitCommand::at(place, "ls-tree -z --full-tree --end-of-options")
             .args([commit, "--", path]);
-        for file in super::agent_config_paths::read_tree(&self.bytes(call).await?)? {
-            if file.path == path.as_bytes() && file.blob.mode & 0o170_000 == 0o100_000 {
-                return self.blob(place, &file.blob.sha).await.map(Some);
-            }
+        let files = read_tree(&self.bytes(call).await?)?;
+        let is_it = |file: &&TreeFile| file.path == path.as_bytes() && file.blob.is_file();
+        match files.iter().find(is_it) {
+            Some(file) => self.blob(place, &file.blob.sha).await.map(Some),
+            None => Ok(None),
         }
-        Ok(None)
     }
 
     pub(super) async fn blob(&self, place: &Place, sha: &str) -> Result<Vec<u8>> {
         check_sha(sha)?;
-        self.bytes(
-            GitCommand::at(place, "cat-file blob")
-                .arg(sha)
-                .cap(FILE_CAP),
-        )
-        .await
+        let call = GitCommand::at(place, "cat-file blob").arg(sha);
+        self.bytes(call.cap(FILE_CAP)).await
     }
 
     /// Lists commits that `to` has and `from` does not, newest first.
     pub(crate) async fn log(&self, place: &Place, from: &str, to: &str) -> Result<Vec<Commit>> {
         check_shas([from, to])?;
-        let call = GitCommand::at(
-            place,
-            "log -z --no-show-signature --no-notes --no-color --encoding=UTF-8",
-        )
-        .arg("--format=%H%x00%an <%ae>%x00%s%x00%b%x00%(trailers:only=true,unfold=true)")
-        .arg("--end-of-options")
-        .arg(format!("{from}..{to}"));
-        let bytes = self.bytes(call).await?;
-        let text = String::from_utf8_lossy(&bytes);
+        let call = "log -z --no-show-signature --no-notes --no-color --encoding=UTF-8";
+        let call = GitCommand::at(place, call)
+            .arg("--format=%H%x00%an <%ae>%x00%s%x00%b%x00%(trailers:only=true,unfold=true)")
+            .arg("--end-of-options")
+            .arg(format!("{from}..{to}"));
+        let text = lossy(&self.bytes(call).await?);
         read_log(&text).ok_or_else(|| GitError::output("log", text.as_bytes()))
     }
-}
 
-impl Git {
     /// Lists commits that `to` has and `from` does not, committed at this second or later.
     pub(crate) async fn committed_since(
         &self,
@@ -179,7 +167,7 @@ impl Git {
             .arg(format!("--max-age={seconds}"))
             .arg("--end-of-options")
             .arg(format!("{from}..{to}"));
-        Ok(self.text(call).await?.lines().map(str::to_owned).collect())
+        self.lines(call).await
     }
 }
 
@@ -223,9 +211,7 @@ pub(crate) fn check_sha(text: &str) -> Result<()> {
     if hex && (text.len() == 40 || text.len() == 64) {
         return Ok(());
     }
-    Err(GitError::NotACommit {
-        text: text.chars().take(80).collect(),
-    })
+    Err(GitError::not_a_commit(text))
 }
 
 fn is_full_ref(name: &str) -> bool {

@@ -8,6 +8,7 @@ use super::history::check_sha;
 use super::{ConfigOwner, Git, GitError, Place, Result};
 use crate::process::Short;
 use crate::sandbox::GitReach;
+use crate::text::joined;
 
 /// Fetch command. The other side runs `git-upload-pack` with the closed environment, whatever the
 /// configuration of this repository says.
@@ -39,11 +40,11 @@ impl Git {
         let name = format!("{BROUGHT}{sha}");
         self.fetch_commit(place, bare, sha, &name).await?;
         let call = GitCommand::at(place, "for-each-ref --format=%(refname)");
-        let older = self
-            .text(call.arg(format!("--merged={sha}")).arg(BROUGHT))
-            .await?;
-        for older in older.lines().filter(|older| *older != name) {
-            self.forget_ref(place, older).await?;
+        let older = call.arg(format!("--merged={sha}")).arg(BROUGHT);
+        for older in self.lines(older).await? {
+            if older != name {
+                self.forget_ref(place, &older).await?;
+            }
         }
         Ok(())
     }
@@ -51,17 +52,14 @@ impl Git {
     /// Returns true if a commit is kept as imported from the remote.
     pub(crate) async fn was_brought_in(&self, place: &Place, sha: &str) -> Result<bool> {
         check_sha(sha)?;
-        Ok(self
-            .resolve(place, &format!("{BROUGHT}{sha}"))
-            .await?
-            .is_some())
+        let kept = self.resolve(place, &format!("{BROUGHT}{sha}")).await?;
+        Ok(kept.is_some())
     }
 
     /// Lists the full names of refs below a prefix that ends with a slash.
     pub(crate) async fn refs_below(&self, place: &Place, name: &str) -> Result<Vec<String>> {
         let call = GitCommand::at(place, "for-each-ref --format=%(refname) --");
-        let names = self.text(call.arg(name)).await?;
-        Ok(names.lines().map(str::to_owned).collect())
+        self.lines(call.arg(name)).await
     }
 
     /// Deletes a ref. Only refs of remand are accepted.
@@ -103,20 +101,16 @@ impl Git {
         if !confined.is_wrapped {
             return Ok(call);
         }
-        let words = std::iter::once(&confined.program).chain(&confined.args);
-        let words: Vec<String> = words
-            .map(|word| shell_quoted(&word.to_string_lossy()))
-            .collect();
-        let variables = ["REMAND_WORKTREE", "REMAND_REPOSITORY", "REMAND_PHASE"]
-            .into_iter()
-            .filter_map(|name| {
-                let value = confined.env.get(OsStr::new(name))?;
-                Some((name, value.to_string_lossy().into_owned()))
-            });
-        let variables: Vec<(&'static str, String)> = variables.collect();
-        Ok(call
-            .env(&variables)
-            .arg(format!("--upload-pack={}", words.join(" "))))
+        let words = [confined.program].into_iter().chain(confined.args);
+        let words = words.map(|word| shell_quoted(&word.to_string_lossy()));
+        let variable = |name: &'static str| {
+            let value = confined.env.get(OsStr::new(name))?;
+            Some((name, value.to_string_lossy().into_owned()))
+        };
+        let names = ["REMAND_WORKTREE", "REMAND_REPOSITORY", "REMAND_PHASE"];
+        let variables: Vec<_> = names.into_iter().filter_map(variable).collect();
+        let upload_pack = format!("--upload-pack={}", joined(words, " "));
+        Ok(call.env(&variables).arg(upload_pack))
     }
 
     /// Fetches one commit and its history from the repository at a path, and keeps it on a ref.
@@ -137,9 +131,7 @@ impl Git {
         let is_folder =
             from.is_absolute() && from.symlink_metadata().is_ok_and(|meta| meta.is_dir());
         if !is_folder {
-            return Err(GitError::NotThere {
-                path: from.to_owned(),
-            });
+            return Err(GitError::not_there(from));
         }
         let call = GitCommand::at(place, FETCH)
             .config(CONFIG)
@@ -161,14 +153,12 @@ impl Git {
 
 fn forget(place: &Place, name: &str) -> Result<GitCommand> {
     if !name.starts_with("refs/remand/") {
-        return Err(GitError::NotARef {
-            text: name.to_owned(),
-        });
+        return Err(GitError::not_a_ref(name));
     }
     Ok(GitCommand::at(place, "update-ref --no-deref -d").arg(name))
 }
 
-/// Quotes a word for the shell with which git starts the other side of a fetch.
-fn shell_quoted(word: &str) -> String {
+/// Quotes a word for the shell with which git starts a helper, or the other side of a fetch.
+pub(crate) fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

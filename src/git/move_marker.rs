@@ -71,7 +71,7 @@ impl Git {
         head_at: HeadAt<'_>,
     ) -> Result<Option<String>> {
         let Worktree {
-            branch: found,
+            branch,
             head,
             operation,
             index_lock,
@@ -80,16 +80,10 @@ impl Git {
         if let Some(operation) = operation {
             return Err(GitError::Unfinished { operation });
         }
-        if !head_at.fits(found.as_deref()) {
-            return Err(GitError::NotOnBranch {
-                expected: head_at.expected(),
-                found,
-            });
-        }
+        head_at.check(branch.as_deref())?;
         if index_lock {
-            return Err(GitError::Locked {
-                path: place.index_lock(),
-            });
+            let path = place.index_lock();
+            return Err(GitError::Locked { path });
         }
         let status = self.status(place).await?;
         if !status.is_clean() {

@@ -61,40 +61,28 @@ impl Git {
             |tip: &Tip| !tip.worktree.is_empty() && Path::new(&tip.worktree) != place.path;
         let log = head_log(place);
         let log = String::from_utf8_lossy(log.get(before.head_log..).unwrap_or_default());
-        let own: BTreeSet<&str> = log
-            .lines()
-            .filter_map(|line| line.split(' ').nth(1))
-            .filter(|sha| *sha != before.head)
-            .collect();
-        let mut moved = Vec::new();
+        let own = log.lines().filter_map(|line| line.split(' ').nth(1));
+        let own: BTreeSet<&str> = own.filter(|sha| *sha != before.head).collect();
+        let moved = |name: &str, old: Option<&String>, tip: Option<Tip>| {
+            let after = tip.map(|tip| tip.sha);
+            MovedBranch {
+                name: name.to_owned(),
+                before: old.cloned(),
+                by_run: after.as_ref().is_some_and(|sha| own.contains(sha.as_str())),
+                after,
+            }
+        };
+        let mut all = Vec::new();
         for (name, old) in &before.tips {
             let tip = now.remove(name);
-            if tip
-                .as_ref()
-                .is_some_and(|tip| tip.sha == *old || elsewhere(tip))
-            {
-                continue;
+            let is_fine = |tip: &Tip| tip.sha == *old || elsewhere(tip);
+            if !tip.as_ref().is_some_and(is_fine) {
+                all.push(moved(name, Some(old), tip));
             }
-            let after = tip.map(|tip| tip.sha);
-            let by_run = after.as_ref().is_some_and(|sha| own.contains(sha.as_str()));
-            moved.push(MovedBranch {
-                name: name.clone(),
-                before: Some(old.clone()),
-                after,
-                by_run,
-            });
         }
         let created = now.into_iter().filter(|(_, tip)| tip.worktree.is_empty());
-        moved.extend(created.map(|(name, tip)| {
-            let by_run = own.contains(tip.sha.as_str());
-            MovedBranch {
-                name,
-                before: None,
-                after: Some(tip.sha),
-                by_run,
-            }
-        }));
-        Ok(moved)
+        all.extend(created.map(|(name, tip)| moved(&name, None, Some(tip))));
+        Ok(all)
     }
 
     /// Moves a branch that a run moved back to its old commit, and returns whether it is there.
@@ -105,15 +93,11 @@ impl Git {
         let (Some(before), Some(after), true) = (&moved.before, &moved.after, moved.by_run) else {
             return Ok(false);
         };
-        let tips = self.branches_and_worktrees(place).await?;
-        if tips.get(&moved.name).is_some_and(|tip| tip.sha == *before) {
-            return Ok(true);
-        }
-        if tips
-            .get(&moved.name)
-            .is_none_or(|tip| tip.sha != *after || !tip.worktree.is_empty())
-        {
-            return Ok(false);
+        let mut tips = self.branches_and_worktrees(place).await?;
+        match tips.remove(&moved.name) {
+            Some(tip) if tip.sha == *before => return Ok(true),
+            Some(tip) if tip.sha == *after && tip.worktree.is_empty() => {}
+            Some(_) | None => return Ok(false),
         }
         let kept = wip_ref(&format!("branch-{after}"))?;
         self.set_ref(place, &kept, after).await?;
@@ -124,28 +108,15 @@ impl Git {
 
     async fn branches_and_worktrees(&self, place: &Place) -> Result<BTreeMap<String, Tip>> {
         let format = "--format=%(objectname)%00%(refname)%00%(worktreepath)";
-        let listed = self
-            .text(GitCommand::at(place, "for-each-ref").args([format, "refs/heads/"]))
-            .await?;
-        let mut tips = BTreeMap::new();
-        for line in listed.lines() {
-            let mut fields = line.split('\0');
-            let (Some(sha), Some(name), Some(worktree)) =
-                (fields.next(), fields.next(), fields.next())
-            else {
-                continue;
-            };
-            if let Some(name) = name.strip_prefix("refs/heads/") {
-                tips.insert(
-                    name.to_owned(),
-                    Tip {
-                        sha: sha.to_owned(),
-                        worktree: worktree.to_owned(),
-                    },
-                );
-            }
-        }
-        Ok(tips)
+        let call = GitCommand::at(place, "for-each-ref");
+        let listed = self.text(call.args([format, "refs/heads/"])).await?;
+        let tip = |line: &str| {
+            let mut fields = line.split('\0').map(str::to_owned);
+            let (sha, name, worktree) = (fields.next()?, fields.next()?, fields.next()?);
+            let name = name.strip_prefix("refs/heads/")?.to_owned();
+            Some((name, Tip { sha, worktree }))
+        };
+        Ok(listed.lines().filter_map(tip).collect())
     }
 }
 
@@ -154,6 +125,7 @@ struct Tip {
     worktree: String,
 }
 
-fn head_log(place: &Place) -> Vec<u8> {
+/// Reads the reflog of HEAD; empty if it cannot be read.
+pub(super) fn head_log(place: &Place) -> Vec<u8> {
     files::read_below(&place.git_dir, Path::new("logs/HEAD"), HEAD_LOG).unwrap_or_default()
 }

@@ -1,5 +1,6 @@
 //! Net difference between two commits, with contents, for checks that must read them.
 
+use super::bytes::{lossy, split_once};
 use super::command::GitCommand;
 use super::history::{check_sha, check_shas};
 use super::{Git, GitError, Place, Result};
@@ -26,7 +27,7 @@ impl NetFile {
 
     /// Path for display. Bytes that are not UTF-8 are replaced by `�`.
     pub(crate) fn display_path(&self) -> String {
-        String::from_utf8_lossy(&self.path).into_owned()
+        lossy(&self.path)
     }
 }
 
@@ -55,12 +56,7 @@ impl Git {
         known: &str,
     ) -> Result<Vec<String>> {
         let call = GitCommand::at(place, "rev-list");
-        Ok(self
-            .text(beyond(call, from, to, known)?)
-            .await?
-            .lines()
-            .map(str::to_owned)
-            .collect())
+        self.lines(beyond(call, from, to, known)?).await
     }
 
     /// Lists the blobs introduced by those commits, each with one of its paths, including blobs
@@ -72,12 +68,9 @@ impl Git {
         to: &str,
         known: &str,
     ) -> Result<Vec<(String, String)>> {
-        let call = GitCommand::at(
-            place,
-            "rev-list --objects --filter=object:type=blob --filter-provided-objects",
-        );
-        let output = self.bytes(beyond(call, from, to, known)?).await?;
-        let output = String::from_utf8_lossy(&output);
+        let call = "rev-list --objects --filter=object:type=blob --filter-provided-objects";
+        let call = beyond(GitCommand::at(place, call), from, to, known)?;
+        let output = lossy(&self.bytes(call).await?);
         let blob = |line: &str| {
             let (sha, path) = line.split_once(' ').unwrap_or((line, ""));
             check_sha(sha).map(|()| (sha.to_owned(), path.to_owned()))
@@ -113,11 +106,8 @@ impl Git {
             if size > cap {
                 contents.extend(self.batch(place, &std::mem::take(&mut batch)).await?);
                 let call = GitCommand::at(place, "cat-file blob").arg(blob);
-                contents.push(
-                    self.head(call.cap(usize::try_from(cap).unwrap_or(usize::MAX)))
-                        .await?
-                        .0,
-                );
+                let call = call.cap(usize::try_from(cap).unwrap_or(usize::MAX));
+                contents.push(self.head(call).await?.0);
                 continue;
             }
             if held + size > BATCH {
@@ -134,9 +124,8 @@ impl Git {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let output = self
-            .bytes(GitCommand::at(place, "cat-file --batch=%(objectsize)").stdin(lines(&names)?))
-            .await?;
+        let call = GitCommand::at(place, "cat-file --batch=%(objectsize)");
+        let output = self.bytes(call.stdin(lines(&names)?)).await?;
         let mut rest = output.as_slice();
         let mut contents = Vec::with_capacity(names.len());
         while contents.len() < names.len() {
@@ -170,11 +159,10 @@ fn lines(blobs: &[String]) -> Result<Vec<u8>> {
 
 /// Parses `SIZE LF bytes LF`.
 fn read_content(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = bytes.iter().position(|b| *b == b'\n')?;
-    let size: usize = std::str::from_utf8(bytes.get(..end)?).ok()?.parse().ok()?;
-    let rest = bytes.get(end + 1..)?;
-    let content = rest.get(..size)?;
-    Some((content, rest.get(size..)?.strip_prefix(b"\n")?))
+    let (size, rest) = split_once(bytes, b'\n')?;
+    let size = std::str::from_utf8(size).ok()?.parse().ok()?;
+    let (content, rest) = rest.split_at_checked(size)?;
+    Some((content, rest.strip_prefix(b"\n")?))
 }
 
 /// Parses `:mode mode id id letter NUL path NUL`.
@@ -187,16 +175,16 @@ fn read(bytes: &[u8]) -> Option<Vec<NetFile>> {
             return fields.next().is_none().then_some(files);
         }
         let raw = std::str::from_utf8(raw).ok()?.strip_prefix(':')?;
-        let words: Vec<&str> = raw.split(' ').collect();
-        let [old_mode, mode, old_blob, blob, _letter] = words.as_slice() else {
+        let [old_mode, mode, old_blob, blob, _letter] = raw.split(' ').collect::<Vec<_>>()[..]
+        else {
             return None;
         };
         files.push(NetFile {
             path: fields.next().filter(|path| !path.is_empty())?.to_vec(),
             old_mode: u32::from_str_radix(old_mode, 8).ok()?,
             mode: u32::from_str_radix(mode, 8).ok()?,
-            old_blob: (*old_blob).to_owned(),
-            blob: (*blob).to_owned(),
+            old_blob: old_blob.to_owned(),
+            blob: blob.to_owned(),
         });
     }
 }

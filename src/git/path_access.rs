@@ -6,58 +6,31 @@ use std::path::{Path, PathBuf};
 
 use super::command::GitCommand;
 use super::fs_nofollow::path_of;
-use super::{Git, GitError, Result};
+use super::{Git, GitError, Place, Result};
 use crate::sandbox::GitReach;
 use crate::{files, process};
 
 /// Maximum size of the user's configuration as listed by git.
 const CONFIG_CAP: usize = 1024 * 1024;
 
-/// Repository that contains a directory.
-#[derive(Debug, PartialEq, Eq)]
-struct FoundPaths {
-    /// Top of the worktree; for a bare repository, its directory.
-    top: PathBuf,
-    git_dir: PathBuf,
-    common_dir: PathBuf,
-}
-
 impl GitCommand {
     /// Returns the paths that the call needs. `None` if there is no repository: then nothing in it
     /// can start a command.
     pub(super) fn reach(&self) -> Option<GitReach> {
-        let (worktree, repository, mut write, mut read) = if let Some(place) = &self.place {
-            let write = vec![
-                place.path.clone(),
-                place.git_dir.clone(),
-                place.common_dir.clone(),
-            ];
-            (
-                place.path.clone(),
-                place.common_dir.clone(),
-                write,
-                Vec::new(),
-            )
-        } else {
-            let found = discover(&self.cwd)?;
-            let all = vec![
-                found.top.clone(),
-                found.git_dir,
-                found.common_dir.clone(),
-                self.cwd.clone(),
-            ];
-            let (write, read) = if self.changes_something().is_some() {
-                (all, Vec::new())
-            } else {
-                (Vec::new(), all)
-            };
-            (found.top, found.common_dir, write, read)
+        let (mut write, mut read) = (self.write.clone(), self.read.clone());
+        let place = match &self.place {
+            Some(place) => place.clone(),
+            None => discover(&self.cwd)?,
         };
-        write.extend(self.write.iter().cloned());
-        read.extend(self.read.iter().cloned());
+        let found = [&place.path, &place.git_dir, &place.common_dir, &self.cwd];
+        if self.place.is_some() || self.changes_something().is_some() {
+            write.extend(found.map(PathBuf::clone));
+        } else {
+            read.extend(found.map(PathBuf::clone));
+        }
         Some(GitReach {
-            worktree,
-            repository,
+            worktree: place.path,
+            repository: place.common_dir,
             write,
             read,
         })
@@ -85,15 +58,12 @@ impl Git {
         // Without a configuration git fails here, and then nothing is needed.
         let output = process::short(&short).await.map_err(GitError::Process)?;
         let home = self.env.get("HOME").map(PathBuf::from);
-        let set = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"]
-            .into_iter()
-            .filter_map(|name| self.env.get(name));
-        let mut files: BTreeSet<PathBuf> = set.map(PathBuf::from).collect();
-        files.extend(named_files(&output.stdout, home.as_deref()));
-        Ok(files
-            .into_iter()
-            .filter(|path| path.is_absolute() && path.is_file())
-            .collect())
+        let mut files = named_files(&output.stdout, home.as_deref());
+        for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
+            files.extend(self.env.get(name).map(PathBuf::from));
+        }
+        files.retain(|path| path.is_absolute() && path.is_file());
+        Ok(files.into_iter().collect())
     }
 }
 
@@ -114,11 +84,10 @@ fn named_files(listed: &[u8], home: Option<&Path>) -> BTreeSet<PathBuf> {
                 (Some(rest), Some(home)) => home.join(rest),
                 _ => PathBuf::from(value),
             };
-            files.insert(
-                origin
-                    .parent()
-                    .map_or(path.clone(), |folder| folder.join(path)),
-            );
+            files.insert(match origin.parent() {
+                Some(folder) => folder.join(path),
+                None => path,
+            });
         }
         files.insert(origin);
     }
@@ -129,33 +98,28 @@ fn named_files(listed: &[u8], home: Option<&Path>) -> BTreeSet<PathBuf> {
 ///
 /// A `.git` file counts only if it leads to something that looks like a repository: an agent can
 /// write one, and whatever it names becomes visible to git.
-fn discover(from: &Path) -> Option<FoundPaths> {
+fn discover(from: &Path) -> Option<Place> {
     from.ancestors().find_map(|folder| {
+        let path = folder.to_owned();
         let dot_git = folder.join(".git");
-        if is_git_dir(&dot_git) {
-            let git_dir = dot_git.canonicalize().ok()?;
-            return Some(FoundPaths {
-                top: folder.to_owned(),
-                common_dir: common_dir(&git_dir)?,
-                git_dir,
-            });
-        }
-        if let Some(text) = one_line(&dot_git) {
-            let git_dir = folder
-                .join(text.strip_prefix("gitdir: ")?)
-                .canonicalize()
-                .ok()?;
-            let common_dir = common_dir(&git_dir)?;
-            return Some(FoundPaths {
-                top: folder.to_owned(),
-                git_dir,
-                common_dir,
-            });
-        }
-        is_git_dir(folder).then(|| FoundPaths {
-            top: folder.to_owned(),
-            git_dir: folder.to_owned(),
-            common_dir: common_dir(folder).unwrap_or_else(|| folder.to_owned()),
+        let git_dir = match one_line(&dot_git) {
+            _ if is_git_dir(&dot_git) => dot_git,
+            Some(text) => folder.join(text.strip_prefix("gitdir: ")?),
+            None if is_git_dir(folder) => {
+                return Some(Place {
+                    git_dir: path.clone(),
+                    common_dir: common_dir(folder).unwrap_or_else(|| path.clone()),
+                    path,
+                });
+            }
+            None => return None,
+        };
+        let git_dir = git_dir.canonicalize().ok()?;
+        let common_dir = common_dir(&git_dir)?;
+        Some(Place {
+            path,
+            git_dir,
+            common_dir,
         })
     })
 }
@@ -177,12 +141,8 @@ fn is_git_dir(path: &Path) -> bool {
 }
 
 fn one_line(path: &Path) -> Option<String> {
-    Some(
-        files::read_text(path, files::SMALL)
-            .ok()?
-            .trim_end()
-            .to_owned(),
-    )
+    let text = files::read_text(path, files::SMALL).ok()?;
+    Some(text.trim_end().to_owned())
 }
 
 #[cfg(test)]
@@ -219,7 +179,7 @@ mod tests {
         }
         let found = discover(&inside).unwrap();
         assert_eq!(
-            (found.top, found.common_dir),
+            (found.path, found.common_dir),
             (dir.path().join("tree"), secret.canonicalize().unwrap())
         );
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::bytes::{lossy, records, split_once};
 use super::command::GitCommand;
 use super::history::check_shas;
 use super::wip::wip_ref;
@@ -67,9 +68,7 @@ impl Git {
                     found?;
                 }
                 let to = done.as_deref().unwrap_or(head);
-                let back = RestorePoint::new(head_at, to, run);
-                self.put_back(place, back).await?;
-                Some(to.to_owned())
+                Some(self.put_back_at(place, rebase, to).await?)
             }
         };
         if let Some(done) = done.filter(|done| found.as_ref() == Some(done)) {
@@ -81,9 +80,7 @@ impl Git {
             Some(other) if other != head && self.is_result(place, rebase, &other).await? => {
                 // It was replayed onto an earlier head of the remote, and interrupted before that
                 // was recorded.
-                let back = RestorePoint::new(head_at, head, run);
-                self.put_back(place, back).await?;
-                Some(head.to_owned())
+                Some(self.put_back_at(place, rebase, head).await?)
             }
             found => found,
         };
@@ -91,11 +88,18 @@ impl Git {
             return Err(GitError::elsewhere(head_at.expected(), head, found));
         }
         self.refuse_overwriting(place, head, onto).await?;
-        self.save_wip(place, head_at, first, run).await?;
+        let saved = RestorePoint::new(head_at, first, run);
+        self.save_wip(place, saved).await?;
         self.begin_moving(place, head).await?;
         let rebased = self.replay(place, rebase, &result).await?;
         self.end_moving(place).await?;
         Ok(rebased)
+    }
+
+    async fn put_back_at(&self, place: &Place, rebase: Rebase<'_>, to: &str) -> Result<String> {
+        let back = RestorePoint::new(rebase.head_at, to, rebase.run);
+        self.put_back(place, back).await?;
+        Ok(to.to_owned())
     }
 
     /// Returns true if a detached HEAD with no operation in progress was left by a replay that was
@@ -116,12 +120,10 @@ impl Git {
     /// Returns true if a commit is the result of replaying the same commits, whatever the target.
     async fn is_result(&self, place: &Place, rebase: Rebase<'_>, found: &str) -> Result<bool> {
         let result = result_ref(rebase)?;
-        let (folder, _) = result.rsplit_once('/').unwrap_or((result.as_str(), ""));
-        for name in self.refs_below(place, &format!("{folder}/")).await? {
-            let is_of_head = name
-                .rsplit('/')
-                .next()
-                .is_some_and(|name| name.starts_with(rebase.head));
+        let folder = result.trim_end_matches(|c| c != '/');
+        for name in self.refs_below(place, folder).await? {
+            let is_of_head = name.rsplit('/').next();
+            let is_of_head = is_of_head.is_some_and(|name| name.starts_with(rebase.head));
             if is_of_head && self.resolve(place, &name).await?.as_deref() == Some(found) {
                 return Ok(true);
             }
@@ -140,13 +142,9 @@ impl Git {
             ..
         } = rebase;
         let [_, _, name, address] = self.identity(place).await?;
-        let call = GitCommand::at(place, REBASE)
-            .config(CONFIG)
-            .env(&[name, address])
-            .arg(onto)
-            .arg(first)
-            .arg(head);
-        if let Err(error) = self.bytes(call).await {
+        let call = GitCommand::at(place, REBASE).args([onto, first, head]);
+        let call = call.config(CONFIG).env(&[name, address]);
+        if let Err(error) = self.run(call).await {
             let conflicts = self.unmerged(place).await?;
             self.quit_operations(place).await?;
             self.reset_hard(place, head).await?;
@@ -174,11 +172,8 @@ impl Git {
 
     async fn unmerged(&self, place: &Place) -> Result<Vec<String>> {
         let bytes = self.bytes(GitCommand::at(place, "ls-files -u -z")).await?;
-        let path = |record: &[u8]| {
-            let tab = record.iter().position(|b| *b == b'\t')?;
-            Some(String::from_utf8_lossy(record.get(tab + 1..)?).into_owned())
-        };
-        let paths: BTreeSet<String> = bytes.split(|b| *b == 0).filter_map(path).collect();
+        let paths = records(&bytes).filter_map(|record| split_once(record, b'\t'));
+        let paths: BTreeSet<String> = paths.map(|(_, path)| lossy(path)).collect();
         Ok(paths.into_iter().collect())
     }
 }

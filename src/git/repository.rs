@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use super::bytes::{lossy, split_once};
 use super::command::GitCommand;
 use super::config_files::leads_to_common_dir;
-use super::fs_nofollow::{at, names, path_of, without_line_end};
+use super::fs_nofollow::{at, leads_to, path_of, paths_in, without_line_end};
 use super::{Git, GitError, Result};
 use crate::closed_enum::closed_enum;
 use crate::files::{self, SMALL};
@@ -46,7 +47,7 @@ pub(crate) struct Project {
 }
 
 /// Line of `git worktree list`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Listed {
     pub(crate) path: PathBuf,
     pub(crate) head: Option<String>,
@@ -81,16 +82,9 @@ impl Git {
         let path = canonical(path)?;
         let ask =
             |what: &str| GitCommand::anywhere(&path, "rev-parse --path-format=absolute").arg(what);
-        let both = ask("--git-common-dir").arg("--git-dir");
-        let answer = self.text(both).await?;
-        let [common_dir, git_dir] = two_lines(&answer)?;
-        let (common_dir, git_dir) = (canonical(common_dir)?, canonical(git_dir)?);
-        let format = self
-            .line(GitCommand::anywhere(
-                &path,
-                "rev-parse --show-object-format",
-            ))
-            .await?;
+        let (common_dir, git_dir) = self.git_dirs(&path).await?;
+        let format = GitCommand::anywhere(&path, "rev-parse --show-object-format");
+        let format = self.line(format).await?;
         if format != "sha1" {
             return Err(GitError::ObjectFormat { path, format });
         }
@@ -100,30 +94,33 @@ impl Git {
         } else if git_dir == common_dir {
             canonical(self.line(ask("--show-toplevel")).await?.as_ref())?
         } else {
-            let first = self
-                .listed(GitCommand::anywhere(&path, LIST))
-                .await?
-                .into_iter()
-                .next();
-            first
-                .ok_or(GitError::NotARepository { path: path.clone() })?
-                .path
+            let listed = self.listed(&path).await?.into_iter().next();
+            let none = || GitError::NotARepository { path: path.clone() };
+            listed.ok_or_else(none)?.path
         };
-        let bare = bare || canonical(&main)? == common_dir;
-        let origin = self
-            .maybe_line(GitCommand::anywhere(
-                &path,
-                "config --get remote.origin.url",
-            ))
-            .await?;
-        let default_branch = self.default_branch(&path).await?;
+        let main = canonical(&main)?;
+        let origin = GitCommand::anywhere(&path, "config --get remote.origin.url");
         Ok(Project {
-            path: canonical(&main)?,
+            bare: bare || main == common_dir,
+            path: main,
             common_dir,
-            bare,
-            default_branch,
-            origin,
+            origin: self.maybe_line(origin).await?,
+            default_branch: self.default_branch(&path).await?,
         })
+    }
+
+    /// Returns the common dir and the git dir that git discovers from a directory.
+    async fn git_dirs(&self, path: &Path) -> Result<(PathBuf, PathBuf)> {
+        let call = "rev-parse --path-format=absolute --git-common-dir --git-dir";
+        let answer = self.text(GitCommand::anywhere(path, call)).await?;
+        // A path with a line break is refused.
+        let [common_dir, git_dir] = answer.lines().collect::<Vec<_>>()[..] else {
+            return Err(GitError::output("rev-parse", answer.as_bytes()));
+        };
+        Ok((
+            canonical(common_dir.as_ref())?,
+            canonical(git_dir.as_ref())?,
+        ))
     }
 
     /// Returns the remote's default branch, otherwise `main` or `master`, otherwise the only
@@ -133,21 +130,14 @@ impl Git {
         if let Some(name) = self.maybe_line(named).await? {
             return Ok(name.strip_prefix("refs/remotes/origin/").map(str::to_owned));
         }
-        let call = GitCommand::anywhere(
-            path,
-            "for-each-ref --format=%(refname:lstrip=2) refs/heads/",
-        );
-        let branches = self.text(call).await?;
-        let branches: Vec<&str> = branches.lines().collect();
-        let usual = ["main", "master"]
-            .into_iter()
-            .find(|name| branches.contains(name));
-        let only = if let [only] = branches.as_slice() {
-            Some(*only)
-        } else {
-            None
-        };
-        Ok(usual.or(only).map(str::to_owned))
+        let call = "for-each-ref --format=%(refname:lstrip=2) refs/heads/";
+        let mut branches = self.lines(GitCommand::anywhere(path, call)).await?;
+        for usual in ["main", "master"] {
+            if branches.iter().any(|branch| branch == usual) {
+                return Ok(Some(usual.to_owned()));
+            }
+        }
+        Ok(branches.pop().filter(|_| branches.is_empty()))
     }
 
     /// Returns the top of the worktree that contains a directory, for a person who is somewhere
@@ -162,13 +152,7 @@ impl Git {
     /// for one whose `.git` leads elsewhere.
     pub(crate) async fn worktree_at(&self, path: &Path) -> Result<Worktree> {
         let path = canonical(path)?;
-        let call = GitCommand::anywhere(
-            &path,
-            "rev-parse --path-format=absolute --git-common-dir --git-dir",
-        );
-        let answer = self.text(call).await?;
-        let [common_dir, git_dir] = two_lines(&answer)?;
-        let (common_dir, git_dir) = (canonical(common_dir)?, canonical(git_dir)?);
+        let (common_dir, git_dir) = self.git_dirs(&path).await?;
         let place = Place::find(&common_dir, &path)?;
         if place.git_dir != git_dir {
             return Err(GitError::NotThisWorktree { path, common_dir });
@@ -178,11 +162,11 @@ impl Git {
 
     /// Lists all worktrees of a project, the main checkout first.
     pub(crate) async fn worktrees(&self, project: &Project) -> Result<Vec<Listed>> {
-        self.listed(GitCommand::anywhere(&project.common_dir, LIST))
-            .await
+        self.listed(&project.common_dir).await
     }
 
-    async fn listed(&self, call: GitCommand) -> Result<Vec<Listed>> {
+    async fn listed(&self, folder: &Path) -> Result<Vec<Listed>> {
+        let call = GitCommand::anywhere(folder, "worktree list --porcelain -z");
         let mut all = read_list(&self.bytes(call).await?);
         // A confined git does not see the other worktrees, so it cannot determine which are gone.
         for linked in all.iter_mut().skip(1) {
@@ -192,38 +176,21 @@ impl Git {
     }
 }
 
-const LIST: &str = "worktree list --porcelain -z";
-
 fn read_list(bytes: &[u8]) -> Vec<Listed> {
     let mut all: Vec<Listed> = Vec::new();
     for line in bytes.split(|b| *b == 0) {
-        let (key, value) = match line.iter().position(|b| *b == b' ') {
-            Some(at) => (
-                line.get(..at).unwrap_or_default(),
-                line.get(at + 1..).unwrap_or_default(),
-            ),
-            None => (line, &[][..]),
-        };
+        let (key, value) = split_once(line, b' ').unwrap_or((line, &[]));
         if key == b"worktree" {
             all.push(Listed {
                 path: path_of(value),
-                head: None,
-                branch: None,
-                bare: false,
-                prunable: false,
+                ..Listed::default()
             });
         }
         let Some(last) = all.last_mut() else { continue };
-        let value = String::from_utf8_lossy(value);
         match key {
-            b"HEAD" => last.head = Some(value.into_owned()),
+            b"HEAD" => last.head = Some(lossy(value)),
             b"branch" => {
-                last.branch = Some(
-                    value
-                        .strip_prefix("refs/heads/")
-                        .unwrap_or(&value)
-                        .to_owned(),
-                );
+                last.branch = Some(lossy(value.strip_prefix(b"refs/heads/").unwrap_or(value)));
             }
             b"bare" => last.bare = true,
             _ => {}
@@ -271,18 +238,10 @@ impl Place {
                 return Ok(place(git_dir));
             }
         }
-        if path
-            .join(".git")
-            .canonicalize()
-            .is_ok_and(|dir| dir == common_dir)
-            || points_at(&path, &common_dir)
-        {
+        if leads_to(&path.join(".git"), &common_dir) || points_at(&path, &common_dir) {
             return Ok(place(common_dir.clone()));
         }
-        Err(GitError::NotThisWorktree {
-            path: path.clone(),
-            common_dir: common_dir.clone(),
-        })
+        Err(GitError::NotThisWorktree { path, common_dir })
     }
 
     /// Like [`Place::find`], if the worktree's own `.git` leads back to the same repository, as a
@@ -301,9 +260,7 @@ impl Place {
         if canonical(&self.path)? == self.path {
             Ok(())
         } else {
-            Err(GitError::NotThere {
-                path: self.path.clone(),
-            })
+            Err(GitError::not_there(&self.path))
         }
     }
 
@@ -317,62 +274,41 @@ impl Place {
     }
 
     pub(super) fn operation(&self) -> Option<Operation> {
-        let there = |name: &str| self.git_dir.join(name).symlink_metadata().is_ok();
-        if there("rebase-apply/applying") {
-            Some(Operation::Am)
-        } else if there("rebase-merge") || there("rebase-apply") {
-            Some(Operation::Rebase)
-        } else if there("MERGE_HEAD") {
-            Some(Operation::Merge)
-        } else if there("REVERT_HEAD") {
-            Some(Operation::Revert)
-        } else if there("CHERRY_PICK_HEAD") || there("sequencer") {
-            Some(Operation::CherryPick)
-        } else if there("BISECT_LOG") {
-            Some(Operation::Bisect)
-        } else {
-            None
-        }
+        let is_there = |name: &str| self.git_dir.join(name).symlink_metadata().is_ok();
+        let of_file = [
+            ("rebase-apply/applying", Operation::Am),
+            ("rebase-merge", Operation::Rebase),
+            ("rebase-apply", Operation::Rebase),
+            ("MERGE_HEAD", Operation::Merge),
+            ("REVERT_HEAD", Operation::Revert),
+            ("CHERRY_PICK_HEAD", Operation::CherryPick),
+            ("sequencer", Operation::CherryPick),
+            ("BISECT_LOG", Operation::Bisect),
+        ];
+        let found = of_file.into_iter().find(|(name, _)| is_there(name));
+        found.map(|(_, operation)| operation)
     }
 }
 
 pub(super) fn admin_dirs(common_dir: &Path) -> Result<Vec<PathBuf>> {
-    let dir = common_dir.join("worktrees");
-    let all = names(&dir)?.into_iter().map(|name| dir.join(name));
-    Ok(all
-        .filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir()))
-        .collect())
+    let mut all = paths_in(&common_dir.join("worktrees"))?;
+    all.retain(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir()));
+    Ok(all)
 }
 
 /// Returns true for a `.git` file that names this directory: the git dir of a linked worktree, or
 /// the common dir of a submodule or of a repository with a separate git dir.
-fn points_at(path: &Path, git_dir: &Path) -> bool {
-    let Ok(text) = files::read(&path.join(".git"), SMALL) else {
-        return false;
-    };
-    let Some(target) = without_line_end(&text).strip_prefix(b"gitdir: ") else {
-        return false;
-    };
-    path.join(path_of(target))
-        .canonicalize()
-        .is_ok_and(|dir| dir == git_dir)
-}
-
-/// Parses two paths. A path with a line break is refused.
-fn two_lines(text: &str) -> Result<[&Path; 2]> {
-    match text.lines().collect::<Vec<_>>().as_slice() {
-        [first, second] => Ok([Path::new(*first), Path::new(*second)]),
-        _ => Err(GitError::output("rev-parse", text.as_bytes())),
-    }
+pub(super) fn points_at(path: &Path, git_dir: &Path) -> bool {
+    let text = files::read(&path.join(".git"), SMALL).unwrap_or_default();
+    let target = without_line_end(&text).strip_prefix(b"gitdir: ");
+    target.is_some_and(|target| leads_to(&path.join(path_of(target)), git_dir))
 }
 
 /// Returns the canonical path of a directory that is not itself a symlink.
 fn canonical(path: &Path) -> Result<PathBuf> {
     let there = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     if !there {
-        return Err(GitError::NotThere {
-            path: path.to_owned(),
-        });
+        return Err(GitError::not_there(path));
     }
     path.canonicalize().map_err(at("resolve", path))
 }

@@ -6,14 +6,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::bytes::lossy;
 use super::cache::{ignore_patterns, is_cache};
+use super::checkout::remove_all;
 use super::command::{GitCommand, utf8};
 use super::config_files::leads_to_common_dir;
-use super::fs_nofollow::{
-    FileKind, at, names, path_of, remove, replace_durably, thing, without_line_end,
-};
+use super::fs_nofollow::{FileKind, at, names, path_of, remove, replace_durably, thing};
 use super::head_state::worktree;
 use super::history::check_sha;
+use super::moved_branches::head_log;
+use super::repository::points_at;
 use super::status::escaped;
 use super::wip::{ScratchIndex, wip_ref};
 use super::{Git, GitError, HeadAt, Place, Result, Uncommitted, Worktree, special};
@@ -62,9 +64,6 @@ const STATE_FILES: [&str; 13] = [
     "REBASE_HEAD",
     "AUTO_MERGE",
 ];
-
-/// Maximum number of bytes read from a reflog of HEAD.
-const LOG: u64 = 4 * 1024 * 1024;
 
 /// Work that was saved while restoring.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -119,19 +118,17 @@ impl Git {
     async fn mend_index(&self, place: &Place, to: RestorePoint<'_>) -> Result<()> {
         let head = self.resolve(place, "HEAD").await?;
         // The cheapest command for which git must read the index.
-        let index_check = self
-            .bytes(GitCommand::at(place, "rev-parse --shared-index-path"))
-            .await;
-        if let Err(GitError::Failed { .. }) = index_check {
-            let index = place.git_dir.join("index");
-            move_aside(place, to.run, &index)?;
-            if let Some(head) = head {
-                self.bytes(GitCommand::at(place, "read-tree").arg(head))
-                    .await?;
+        let index_check = GitCommand::at(place, "rev-parse --shared-index-path");
+        match (self.run(index_check).await, head) {
+            (Err(GitError::Failed { .. }), head) => {
+                move_aside(place, to.run, &place.git_dir.join("index"))?;
+                match head {
+                    Some(head) => self.read_tree(place, &head, None).await,
+                    None => Ok(()),
+                }
             }
-            return Ok(());
+            (checked, _) => checked,
         }
-        index_check.map(drop)
     }
 
     /// Restores a worktree to the commit at which its run started.
@@ -164,9 +161,7 @@ impl Git {
         if matches!(self.is_untouched(to, found).await, Ok(true)) {
             return Ok(Restored::default());
         }
-        let mut wip = self
-            .save_wip(place, to.head_at, to.head_before, to.run)
-            .await?;
+        let mut wip = self.save_wip(place, to).await?;
         let mut moved_aside = self.move_repositories_aside(place, to).await?;
         self.quit_operations(place).await?;
         self.set_head(place, to.head_at, to.head_before).await?;
@@ -175,16 +170,11 @@ impl Git {
         // before.
         moved_aside.extend(self.move_repositories_aside(place, to).await?);
         if self.has_unkept(place, wip.as_deref()).await? {
-            wip = self
-                .save_wip(place, to.head_at, to.head_before, to.run)
-                .await?;
+            wip = self.save_wip(place, to).await?;
         }
         let mut clean = GitCommand::at(place, "clean --quiet -f -d");
         for path in self.passed_over() {
-            clean = clean.arg(format!(
-                "--exclude=/{}",
-                escaped(&String::from_utf8_lossy(&path))
-            ));
+            clean = clean.arg(format!("--exclude=/{}", escaped(&lossy(&path))));
         }
         for pattern in ignore_patterns() {
             clean = clean.arg(format!("--exclude={pattern}"));
@@ -238,9 +228,9 @@ impl Git {
         };
         let index = ScratchIndex::new(place, to.run);
         index.remove()?;
-        let read = GitCommand::at(place, "read-tree").arg(to.head_before);
-        let looked = match self.run(read.index(&index.path)).await {
-            Ok(()) => self.look_by(place, Some(&index.path)).await,
+        let path = Some(index.path.as_path());
+        let looked = match self.read_tree(place, to.head_before, path).await {
+            Ok(()) => self.look_by(place, path).await,
             Err(error) => Err(error),
         };
         index.remove()?;
@@ -272,13 +262,7 @@ impl Git {
     /// Quits a rebase, merge, cherry-pick, revert, am or bisect. `reset --hard` ends the others.
     pub(super) async fn quit_operations(&self, place: &Place) -> Result<()> {
         for folder in ["rebase-merge", "rebase-apply", "sequencer"] {
-            let folder = place.git_dir.join(folder);
-            match thing(&folder)? {
-                FileKind::Folder => fs::remove_dir_all(&folder).map_err(at("remove", &folder))?,
-                FileKind::Absent | FileKind::File { .. } | FileKind::Link | FileKind::Other => {
-                    remove(&folder)?;
-                }
-            }
+            remove_all(&place.git_dir.join(folder))?;
         }
         for name in names(&place.git_dir)? {
             if name.to_string_lossy().starts_with("BISECT_") {
@@ -300,19 +284,13 @@ impl Git {
 
     /// Returns true if an untracked file is missing from the saved commit.
     async fn has_unkept(&self, place: &Place, wip: Option<&str>) -> Result<bool> {
-        let untracked = self
-            .paths(GitCommand::at(place, "ls-files -o -z --exclude-standard"))
-            .await?;
+        let mut untracked = self.untracked(place, None).await?;
+        untracked.retain(|path| !path.ends_with(b"/") && !is_cache(path));
         let kept = match wip {
-            Some(wip) => {
-                self.paths(GitCommand::at(place, "ls-tree -r -z --name-only --full-tree").arg(wip))
-                    .await?
-            }
+            Some(wip) => self.files_of(place, wip).await?,
             None => BTreeSet::new(),
         };
-        Ok(untracked
-            .iter()
-            .any(|path| !path.ends_with(b"/") && !is_cache(path) && !kept.contains(path)))
+        Ok(!untracked.is_subset(&kept))
     }
 }
 
@@ -375,12 +353,7 @@ fn has_state_files(place: &Place) -> Result<bool> {
 /// Restores an unreadable HEAD, without which git does not recognize a repository at all.
 fn mend_head(place: &Place, to: RestorePoint<'_>) -> Result<()> {
     let head = place.git_dir.join("HEAD");
-    let is_file = matches!(thing(&head)?, FileKind::File { .. });
-    let text = if is_file {
-        files::read(&head, SMALL).unwrap_or_default()
-    } else {
-        Vec::new()
-    };
+    let text = files::read(&head, SMALL).unwrap_or_default();
     let text = text.trim_ascii_end();
     let is_commit = std::str::from_utf8(text).is_ok_and(|text| check_sha(text).is_ok());
     if is_commit || text.starts_with(b"ref: refs/") {
@@ -390,20 +363,16 @@ fn mend_head(place: &Place, to: RestorePoint<'_>) -> Result<()> {
         fs::remove_dir_all(&head).map_err(at("remove", &head))?;
     }
     let text = match to.head_at {
-        HeadAt::Branch(branch) => format!("ref: refs/heads/{branch}\n"),
-        HeadAt::Detached(_) => format!(
-            "{}\n",
-            last_head(place).unwrap_or_else(|| to.head_before.to_owned())
-        ),
+        HeadAt::Branch(branch) => format!("ref: refs/heads/{branch}"),
+        HeadAt::Detached(_) => last_head(place).unwrap_or_else(|| to.head_before.to_owned()),
     };
-    replace_durably(&head, text.as_bytes())
+    replace_durably(&head, format!("{text}\n").as_bytes())
 }
 
 /// Returns the last commit of HEAD from its reflog: commits of a run may not be reachable
 /// otherwise.
 fn last_head(place: &Place) -> Option<String> {
-    let log = files::read_below(&place.git_dir, Path::new("logs/HEAD"), LOG).ok()?;
-    let log = String::from_utf8_lossy(&log);
+    let log = lossy(&head_log(place));
     let sha = log.lines().next_back()?.split(' ').nth(1)?;
     check_sha(sha).ok().map(|()| sha.to_owned())
 }
@@ -430,24 +399,15 @@ fn mend_git_file(place: &Place, run: &str) -> Result<()> {
     if !place.is_linked() {
         return Ok(());
     }
-    let file = place.path.join(".git");
-    if let FileKind::File { .. } = thing(&file)? {
-        let text = files::read(&file, SMALL).unwrap_or_default();
-        let target = without_line_end(&text)
-            .strip_prefix(b"gitdir: ")
-            .map(|target| place.path.join(path_of(target)));
-        if target.is_some_and(|target| target.canonicalize().is_ok_and(|dir| dir == place.git_dir))
-        {
-            return Ok(());
-        }
+    if points_at(&place.path, &place.git_dir) {
+        return Ok(());
     }
+    let file = place.path.join(".git");
     if thing(&file)? != FileKind::Absent {
         move_aside(place, run, &file)?;
     }
-    replace_durably(
-        &file,
-        format!("gitdir: {}\n", utf8(&place.git_dir)?).as_bytes(),
-    )
+    let text = format!("gitdir: {}\n", utf8(&place.git_dir)?);
+    replace_durably(&file, text.as_bytes())
 }
 
 /// Moves a file or directory to a place where nothing deletes it: the common dir, or next to the
@@ -455,11 +415,7 @@ fn mend_git_file(place: &Place, run: &str) -> Result<()> {
 fn move_aside(place: &Place, run: &str, path: &Path) -> Result<PathBuf> {
     let into = |folder: PathBuf| -> Result<Result<PathBuf, io::Error>> {
         fs::create_dir_all(&folder).map_err(at("make", &folder))?;
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         let taken = names(&folder)?.len();
         let target = folder.join(format!("{taken}-{name}"));
         Ok(fs::rename(path, &target).map(|()| target))

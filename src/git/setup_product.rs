@@ -11,35 +11,25 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Result;
-use super::fs_nofollow::{at, replace_durably};
+use super::bytes::split_once;
+use super::fs_nofollow::{FileKind, at, replace_durably};
 use crate::files;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Folder,
-    File,
-    Link,
-    /// Socket, pipe or device.
-    Other,
-}
+use crate::text::joined;
 
 /// File at a path, without following symlinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ProductState {
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
     mode: u32,
     links: u64,
     stamp: Stamp,
 }
 
-/// Stamp that differs after every change of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
+/// Inode, size and times of a file, of which one differs after every change.
+type Stamp = [i128; 6];
+
+/// Everything below a directory, by relative path.
+pub(super) type Found = BTreeMap<Vec<u8>, ProductState>;
 
 /// Files and directories that a set-up created.
 #[derive(Debug, Clone, Default)]
@@ -54,44 +44,35 @@ impl ProductState {
     /// bits.
     pub(super) fn is_plain_file(&self, executable: bool) -> bool {
         let is_executable = self.mode & 0o100 != 0;
-        self.kind == Kind::File
+        matches!(self.kind, FileKind::File { .. })
             && self.links == 1
             && self.mode & 0o7000 == 0
             && is_executable == executable
     }
 
     fn of(meta: &Metadata) -> Self {
-        let kind = meta.file_type();
-        let kind = if kind.is_dir() {
-            Kind::Folder
-        } else if kind.is_file() {
-            Kind::File
-        } else if kind.is_symlink() {
-            Kind::Link
-        } else {
-            Kind::Other
-        };
-        let stamp = Stamp {
-            inode: meta.ino(),
-            size: meta.size(),
-            modified: (meta.mtime(), meta.mtime_nsec()),
-            changed: (meta.ctime(), meta.ctime_nsec()),
-        };
         Self {
-            kind,
+            kind: FileKind::of(meta),
             mode: meta.mode() & 0o7777,
             links: meta.nlink(),
-            stamp,
+            stamp: [
+                meta.ino().into(),
+                meta.size().into(),
+                meta.mtime().into(),
+                meta.mtime_nsec().into(),
+                meta.ctime().into(),
+                meta.ctime_nsec().into(),
+            ],
         }
     }
 
     fn stamp(&self) -> Option<Stamp> {
-        (self.kind != Kind::Folder).then_some(self.stamp)
+        (self.kind != FileKind::Folder).then_some(self.stamp)
     }
 }
 
 /// Lists everything below a directory except its `.git`, with relative paths.
-pub(super) fn walk(top: &Path) -> Result<BTreeMap<Vec<u8>, ProductState>> {
+pub(super) fn walk(top: &Path) -> Result<Found> {
     let mut found = BTreeMap::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
@@ -104,7 +85,7 @@ pub(super) fn walk(top: &Path) -> Result<BTreeMap<Vec<u8>, ProductState>> {
             let full = top.join(&path);
             let one = ProductState::of(&full.symlink_metadata().map_err(at("inspect", &full))?);
             found.insert(path.as_os_str().as_bytes().to_vec(), one);
-            if one.kind == Kind::Folder {
+            if one.kind == FileKind::Folder {
                 folders.push(path);
             }
         }
@@ -113,12 +94,10 @@ pub(super) fn walk(top: &Path) -> Result<BTreeMap<Vec<u8>, ProductState>> {
 }
 
 impl Product {
-    pub(super) fn new(found: BTreeMap<Vec<u8>, ProductState>) -> Self {
+    pub(super) fn new(found: Found) -> Self {
+        let found = found.into_iter();
         Self {
-            paths: found
-                .into_iter()
-                .map(|(path, found)| (path, found.stamp()))
-                .collect(),
+            paths: found.map(|(path, state)| (path, state.stamp())).collect(),
         }
     }
 
@@ -132,15 +111,10 @@ impl Product {
     }
 
     /// Returns true if everything is there unchanged, except for paths that a commit occupies.
-    pub(super) fn is_whole(
-        &self,
-        found: &BTreeMap<Vec<u8>, ProductState>,
-        is_committed: impl Fn(&Vec<u8>) -> bool,
-    ) -> bool {
+    pub(super) fn is_whole(&self, found: &Found, is_committed: impl Fn(&Vec<u8>) -> bool) -> bool {
         let is_there = |path: &Vec<u8>| found.get(path).is_some_and(|found| self.has(path, found));
-        self.paths
-            .keys()
-            .all(|path| is_committed(path) || is_there(path))
+        let mut paths = self.paths.keys();
+        paths.all(|path| is_committed(path) || is_there(path))
     }
 
     /// Stores the list with the key for which the set-up was run.
@@ -148,24 +122,8 @@ impl Product {
         let mut bytes = key.as_bytes().to_vec();
         bytes.push(0);
         for (path, stamp) in &self.paths {
-            let numbers = stamp.map_or_else(
-                String::new,
-                |Stamp {
-                     inode,
-                     size,
-                     modified,
-                     changed,
-                 }| {
-                    format!(
-                        "{inode} {size} {} {} {} {}",
-                        modified.0, modified.1, changed.0, changed.1
-                    )
-                },
-            );
-            bytes.extend_from_slice(numbers.as_bytes());
-            bytes.push(b'\t');
-            bytes.extend_from_slice(path);
-            bytes.push(0);
+            let numbers = joined(stamp.iter().flatten(), " ");
+            bytes.extend([numbers.as_bytes(), b"\t", path, b"\0"].concat());
         }
         replace_durably(file, &bytes)
     }
@@ -176,9 +134,7 @@ impl Product {
         let bytes = files::read(file, files::RECORD).ok()?;
         let mut records = bytes.strip_suffix(b"\0")?.split(|b| *b == 0);
         let key = String::from_utf8(records.next()?.to_vec()).ok()?;
-        let paths = records
-            .map(read_record)
-            .collect::<Option<BTreeMap<_, _>>>()?;
+        let paths = records.map(read_record).collect::<Option<_>>()?;
         Some((key, Self { paths }))
     }
 
@@ -189,25 +145,14 @@ impl Product {
 }
 
 fn read_record(record: &[u8]) -> Option<(Vec<u8>, Option<Stamp>)> {
-    let tab = record.iter().position(|b| *b == b'\t')?;
-    let path = record.get(tab + 1..)?.to_vec();
-    let numbers = std::str::from_utf8(record.get(..tab)?).ok()?;
-    if numbers.is_empty() {
-        return Some((path, None));
-    }
-    let mut words = numbers.split(' ');
-    let (inode, size) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    let mut time = || Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?));
-    let (modified, changed) = (time()?, time()?);
-    Some((
-        path,
-        Some(Stamp {
-            inode,
-            size,
-            modified,
-            changed,
-        }),
-    ))
+    let (numbers, path) = split_once(record, b'\t')?;
+    let numbers = std::str::from_utf8(numbers).ok()?.split_whitespace();
+    let numbers: Vec<i128> = numbers.map(str::parse).collect::<Result<_, _>>().ok()?;
+    let stamp = match numbers.as_slice() {
+        [] => None,
+        numbers => Some(numbers.try_into().ok()?),
+    };
+    Some((path.to_vec(), stamp))
 }
 
 #[cfg(test)]

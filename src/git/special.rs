@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use super::fs_nofollow::{names, remove};
+use super::fs_nofollow::{paths_in, remove};
 use super::repository::admin_dirs;
 use super::{GitError, Place, Result};
 use crate::files;
@@ -72,7 +72,7 @@ pub(super) fn check(place: &Place) -> Result<()> {
         for dir in REMOTES.iter().map(|name| place.common_dir.join(name)) {
             // Some people share these between repositories by symlinks.
             let dir = dir.canonicalize().unwrap_or(dir);
-            remotes.extend(names(&dir)?.into_iter().map(|name| dir.join(name)));
+            remotes.extend(paths_in(&dir)?);
         }
         refuse(own.chain(shared).chain(tree).chain(remotes))
     })
@@ -81,11 +81,8 @@ pub(super) fn check(place: &Place) -> Result<()> {
 /// Refuses a call that reads the files of all worktrees of a repository.
 pub(super) fn check_admin_dirs(common_dir: &Path) -> Result<()> {
     files::aside(|| {
-        let dirs = admin_dirs(common_dir)?;
-        refuse(
-            dirs.iter()
-                .flat_map(|dir| ADMIN.iter().map(|name| dir.join(name))),
-        )
+        let dirs = admin_dirs(common_dir)?.into_iter();
+        refuse(dirs.flat_map(|dir| ADMIN.iter().map(move |name| dir.join(name))))
     })
 }
 
@@ -94,14 +91,10 @@ pub(super) fn find(place: &Place) -> Option<PathBuf> {
     files::aside(|| {
         let mut left = MOST_LOOKED_AT;
         let is_any = |_: &Path| true;
-        let is_rules = |path: &Path| {
-            path.file_name()
-                .is_some_and(|name| name == ".gitignore" || name == ".gitattributes")
-        };
-        let roots = [&place.git_dir, &place.common_dir].map(|dir| dir.join("refs"));
-        let refs = roots
-            .iter()
-            .find_map(|root| search(root, is_any, &mut left));
+        let is_rules =
+            |path: &Path| path.ends_with(".gitignore") || path.ends_with(".gitattributes");
+        let mut roots = [&place.git_dir, &place.common_dir].into_iter();
+        let refs = roots.find_map(|dir| search(&dir.join("refs"), is_any, &mut left));
         refs.or_else(|| search(&place.path, is_rules, &mut left))
     })
 }
@@ -113,16 +106,12 @@ pub(super) fn remove_own(place: &Place) -> Result<()> {
     let steps = ["rebase-merge", "rebase-apply", "sequencer"];
     let mut found: Vec<PathBuf> = TREE.iter().map(|name| place.path.join(name)).collect();
     if place.is_linked() {
-        found.extend(
-            names(&place.git_dir)?
-                .iter()
-                .map(|name| place.git_dir.join(name)),
-        );
+        found.extend(paths_in(&place.git_dir)?);
     } else {
         found.extend(OWN.iter().map(|name| place.git_dir.join(name)));
     }
-    for folder in steps.map(|step| place.git_dir.join(step)) {
-        found.extend(names(&folder)?.iter().map(|name| folder.join(name)));
+    for step in steps {
+        found.extend(paths_in(&place.git_dir.join(step))?);
     }
     for path in found.iter().filter(|path| blocks(path)) {
         tracing::warn!(path = %path.display(), "removed a pipe or device that git would open");
@@ -149,9 +138,8 @@ fn blocks(path: &Path) -> bool {
 
 /// Searches for a file, never in another repository or through a symlink.
 fn search(root: &Path, wanted: fn(&Path) -> bool, left: &mut usize) -> Option<PathBuf> {
-    for name in names(root).unwrap_or_default() {
+    for path in paths_in(root).unwrap_or_default() {
         *left = left.checked_sub(1)?;
-        let path = root.join(name);
         let is_folder = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
         if is_folder && !path.ends_with(".git") {
             if let Some(found) = search(&path, wanted, left) {

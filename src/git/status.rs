@@ -5,8 +5,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
+use super::bytes::{lossy, nul_ended, records};
 use super::cache::is_cache;
 use super::command::GitCommand;
+use super::fs_nofollow::path_of;
 use super::{Git, GitError, Place, Result, Uncommitted};
 
 /// Paths that git reports as changed or new. Names that are not UTF-8 are shown with `�`.
@@ -76,22 +78,15 @@ impl Git {
         if paths.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let stdin = paths
-            .iter()
-            .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat())
-            .collect();
-        let call = GitCommand::at(place, "check-ignore -z --stdin").stdin(stdin);
+        let bytes: Vec<&[u8]> = paths.iter().map(|p| p.as_os_str().as_bytes()).collect();
+        let call = GitCommand::at(place, "check-ignore -z --stdin");
+        let call = call.stdin(nul_ended(bytes.iter().copied()));
         // Status 1 means that none is ignored.
         let found = self.maybe_line(call).await?.unwrap_or_default();
-        let caches = paths
-            .iter()
-            .filter(|path| is_cache(path.as_os_str().as_bytes()))
-            .map(|path| path.to_path_buf());
-        Ok(found
-            .split('\0')
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from)
+        let caches = bytes.into_iter().filter(|path| is_cache(path));
+        Ok(records(found.as_bytes())
             .chain(caches)
+            .map(path_of)
             .collect())
     }
 
@@ -105,12 +100,8 @@ impl Git {
         let mut status = Status::default();
         for entry in self.shown_entries(left) {
             match entry {
-                Entry::Changed { path, .. } => status
-                    .changed
-                    .push(String::from_utf8_lossy(&path).into_owned()),
-                Entry::Untracked { path } => status
-                    .untracked
-                    .push(String::from_utf8_lossy(&path).into_owned()),
+                Entry::Changed { path, .. } => status.changed.push(lossy(&path)),
+                Entry::Untracked { path } => status.untracked.push(lossy(&path)),
             }
         }
         status
@@ -127,14 +118,8 @@ impl Git {
 
     /// Compares HEAD, an index (that of the worktree, if none is given) and the files.
     pub(super) async fn snapshot(&self, place: &Place, index: Option<&Path>) -> Result<Snapshot> {
-        let mut call = GitCommand::at(
-            place,
-            "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --ignored=no --ignore-submodules=dirty --no-renames",
-        );
-        if let Some(index) = index {
-            call = call.index(index);
-        }
-        let bytes = self.bytes(call).await?;
+        let call = "status --porcelain=v2 --branch --no-ahead-behind -z --untracked-files=all --ignored=no --ignore-submodules=dirty --no-renames";
+        let bytes = self.bytes(GitCommand::at(place, call).index(index)).await?;
         read(&bytes).ok_or_else(|| GitError::output("status --porcelain=v2 -z", &bytes))
     }
 
@@ -144,18 +129,14 @@ impl Git {
     /// A project command left them in a worktree that remand may not clean. Once tracked, they are
     /// ordinary files.
     pub(crate) fn pass_over(&self, paths: &[String]) {
-        let mut all = self
-            .passed_over
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let all = self.passed_over.lock();
+        let mut all = all.unwrap_or_else(PoisonError::into_inner);
         all.extend(paths.iter().map(|path| path.clone().into_bytes()));
     }
 
     pub(super) fn passed_over(&self) -> BTreeSet<Vec<u8>> {
-        self.passed_over
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let all = self.passed_over.lock();
+        all.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns those of the ignored paths that exist and are untracked.
@@ -187,10 +168,40 @@ impl Git {
     /// are left out.
     pub(crate) async fn tracked_files(&self, top: &Path) -> Result<Vec<String>> {
         let paths = self.paths(GitCommand::anywhere(top, "ls-files -z")).await?;
-        Ok(paths
-            .into_iter()
-            .filter_map(|path| String::from_utf8(path).ok())
-            .collect())
+        let paths = paths.into_iter().map(String::from_utf8);
+        Ok(paths.filter_map(Result::ok).collect())
+    }
+
+    /// Lists the tracked files of an index (that of the worktree, if none is given).
+    pub(super) async fn tracked(
+        &self,
+        place: &Place,
+        index: Option<&Path>,
+    ) -> Result<BTreeSet<Vec<u8>>> {
+        let call = GitCommand::at(place, "ls-files -z");
+        self.paths(call.index(index)).await
+    }
+
+    /// Lists the untracked files that are not ignored, by an index (that of the worktree, if none
+    /// is given). A name that ends in `/` is a nested git repository.
+    pub(super) async fn untracked(
+        &self,
+        place: &Place,
+        index: Option<&Path>,
+    ) -> Result<BTreeSet<Vec<u8>>> {
+        let call = GitCommand::at(place, "ls-files -o -z --exclude-standard");
+        self.paths(call.index(index)).await
+    }
+
+    /// Lists the files of a commit.
+    pub(super) async fn files_of(&self, place: &Place, commit: &str) -> Result<BTreeSet<Vec<u8>>> {
+        let call = GitCommand::at(place, "ls-tree -r -z --name-only --full-tree");
+        self.paths(call.arg(commit)).await
+    }
+
+    async fn paths(&self, call: GitCommand) -> Result<BTreeSet<Vec<u8>>> {
+        let bytes = self.bytes(call).await?;
+        Ok(records(&bytes).map(<[u8]>::to_vec).collect())
     }
 
     /// Lists untracked repositories inside the worktree, without the slash. They cannot be saved in
@@ -253,10 +264,10 @@ fn read(bytes: &[u8]) -> Option<Snapshot> {
             .splitn(fields_before_path + 1, |b| *b == b' ')
             .collect();
         let letters = String::from_utf8(fields.get(1)?.to_vec()).ok()?;
-        let path = fields
-            .get(fields_before_path)
-            .filter(|path| !path.is_empty())?
-            .to_vec();
+        let path = fields.get(fields_before_path)?.to_vec();
+        if path.is_empty() {
+            return None;
+        }
         if record.starts_with(b"2") {
             records.next()?;
         }

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use super::bytes::lossy;
 use super::command::GitCommand;
 use super::commit::add_all;
-use super::fs_nofollow::{FileKind, first_non_folder, names, path_of, remove, thing};
+use super::fs_nofollow::{FileKind, first_non_folder, path_of, paths_in, remove, thing};
 use super::history::check_sha;
-use super::{Git, GitError, HeadAt, Place, Result};
+use super::{Git, GitError, HeadAt, Place, RestorePoint, Result};
 use crate::files::{self, SMALL};
 
 /// Start of the message of a commit that saves leftovers.
@@ -34,12 +35,13 @@ impl Git {
     pub(crate) async fn save_wip(
         &self,
         place: &Place,
-        head_at: impl Into<HeadAt<'_>>,
-        head_before: &str,
-        run: &str,
+        RestorePoint {
+            head_at,
+            head_before,
+            run,
+        }: RestorePoint<'_>,
     ) -> Result<Option<String>> {
         check_sha(head_before)?;
-        let head_at = head_at.into();
         let name = wip_ref(run)?;
         let index = ScratchIndex::new(place, run);
         index.remove()?;
@@ -69,9 +71,8 @@ impl Git {
         }
         let message = format!("{LEFT}{run}\n\nIt began at {head_before}.\n");
         let identity = self.identity(place).await?;
-        let sha = self
-            .line(call.arg(&tree).stdin(message.into_bytes()).env(&identity))
-            .await?;
+        let call = call.arg(&tree).stdin(message.into_bytes()).env(&identity);
+        let sha = self.line(call).await?;
         // Only from the value just read: a second writer for the same run must not lose the work of
         // the first.
         let old = kept.unwrap_or_else(|| "0".repeat(sha.len()));
@@ -90,12 +91,10 @@ impl Git {
         let grep = format!("--grep=^{LEFT}");
         let others = ["--not", "--branches", "--remotes", "--tags"];
         let below = GitCommand::at(place, "rev-list").args([&grep, &tip]);
-        let below = self.text(below.args(others)).await?;
-        let others = below.lines().filter(|sha| *sha != tip).map(str::to_owned);
-        Ok([tip.clone()]
-            .into_iter()
-            .chain(others.collect::<Vec<_>>())
-            .collect())
+        let mut kept = self.lines(below.args(others)).await?;
+        kept.retain(|sha| *sha != tip);
+        kept.insert(0, tip);
+        Ok(kept)
     }
 
     /// Writes the worktree as a tree.
@@ -108,41 +107,28 @@ impl Git {
         head_before: &str,
         index: &Path,
     ) -> Result<String> {
-        let head = self
-            .resolve(place, "HEAD")
-            .await
-            .ok()
-            .flatten()
-            .unwrap_or_else(|| head_before.to_owned());
-        self.bytes(GitCommand::at(place, "read-tree").arg(head).index(index))
-            .await?;
-        let nested = self.nested_repositories_by(place, index).await?;
-        let caches = self.untracked_caches(place, Some(index)).await?;
-        self.bytes(add_all(place, &[nested.as_slice(), &caches].concat()).index(index))
-            .await?;
+        let head = self.resolve(place, "HEAD").await.ok().flatten();
+        let head = head.as_deref().unwrap_or(head_before);
+        let index = Some(index);
+        self.read_tree(place, head, index).await?;
+        let nested = self.untracked(place, index).await?;
+        let nested = nested.iter().filter_map(|path| path.strip_suffix(b"/"));
+        let nested: Vec<Vec<u8>> = nested.map(<[u8]>::to_vec).collect();
+        let caches = self.untracked_caches(place, index).await?;
+        let left_out = [nested.as_slice(), &caches].concat();
+        self.run(add_all(place, &left_out).index(index)).await?;
         // A file that is ignored now but tracked by the worktree's index (`add -f`) or by
         // `head_before` would be overwritten or removed by the reset.
-        let have = self
-            .paths(GitCommand::at(place, "ls-files -z").index(index))
-            .await?;
-        let before =
-            GitCommand::at(place, "ls-tree -r -z --name-only --full-tree").arg(head_before);
-        let mut wanted = self.paths(before).await?;
+        let have = self.tracked(place, index).await?;
+        let mut wanted = self.files_of(place, head_before).await?;
         // A broken index lists nothing; the files that it knew are on disk.
-        wanted.extend(
-            self.paths(GitCommand::at(place, "ls-files -z"))
-                .await
-                .unwrap_or_default(),
-        );
+        wanted.extend(self.tracked(place, None).await.unwrap_or_default());
+        wanted.retain(|path| !have.contains(path) && !nested.contains(path));
         let mut forced = BTreeSet::new();
-        for path in wanted
-            .difference(&have)
-            .filter(|path| !nested.contains(path))
-        {
+        for path in wanted.iter().map(|path| path_of(path)) {
             // A file may be in the place of its former directory, or a directory in the place of
             // the file.
-            let file =
-                first_non_folder(&place.path, &path_of(path))?.unwrap_or_else(|| path_of(path));
+            let file = first_non_folder(&place.path, &path)?.unwrap_or(path);
             let bytes = file.as_os_str().as_bytes();
             if holds_files(&place.path.join(&file))? && !have.contains(bytes) {
                 forced.insert([b":(top,literal)", bytes, b"\0"].concat());
@@ -153,26 +139,19 @@ impl Git {
             let call = GitCommand::at(place, "add -f --pathspec-from-file=- --pathspec-file-nul");
             self.bytes(call.stdin(forced).index(index)).await?;
         }
-        self.line(GitCommand::at(place, "write-tree").index(index))
-            .await
+        let call = GitCommand::at(place, "write-tree");
+        self.line(call.index(index)).await
     }
 
-    async fn nested_repositories_by(&self, place: &Place, index: &Path) -> Result<Vec<Vec<u8>>> {
-        let others = GitCommand::at(place, "ls-files -o -z --exclude-standard").index(index);
-        let others = self.paths(others).await?;
-        Ok(others
-            .iter()
-            .filter_map(|path| path.strip_suffix(b"/").map(<[u8]>::to_vec))
-            .collect())
-    }
-
-    pub(super) async fn paths(&self, call: GitCommand) -> Result<BTreeSet<Vec<u8>>> {
-        let bytes = self.bytes(call).await?;
-        Ok(bytes
-            .split(|b| *b == 0)
-            .filter(|path| !path.is_empty())
-            .map(<[u8]>::to_vec)
-            .collect())
+    /// Reads a commit into an index (that of the worktree, if none is given).
+    pub(super) async fn read_tree(
+        &self,
+        place: &Place,
+        commit: &str,
+        index: Option<&Path>,
+    ) -> Result<()> {
+        let call = GitCommand::at(place, "read-tree");
+        self.run(call.arg(commit).index(index)).await
     }
 
     /// Returns commits that the reset to `head_before` would leave to the garbage collector,
@@ -192,10 +171,10 @@ impl Git {
             "rebase-merge/autostash",
             "rebase-apply/orig-head",
             "rebase-apply/autostash",
+            "MERGE_HEAD",
+            "MERGE_AUTOSTASH",
+            "CHERRY_PICK_HEAD",
         ] {
-            found.extend(self.commit_in(place, file).await);
-        }
-        for file in ["MERGE_HEAD", "MERGE_AUTOSTASH", "CHERRY_PICK_HEAD"] {
             found.extend(self.commit_in(place, file).await);
         }
         let mut leads: Vec<String> = Vec::new();
@@ -214,8 +193,7 @@ impl Git {
     /// Returns the first commit that a file of the git dir names. An agent can write the file, so
     /// it may be nonsense.
     async fn commit_in(&self, place: &Place, file: &str) -> Option<String> {
-        let text = files::read_below(&place.git_dir, Path::new(file), SMALL).ok()?;
-        let text = String::from_utf8_lossy(&text);
+        let text = lossy(&files::read_below(&place.git_dir, Path::new(file), SMALL).ok()?);
         let sha = text.lines().next()?.trim();
         check_sha(sha).ok()?;
         self.resolve(place, sha).await.ok().flatten()
@@ -239,8 +217,8 @@ fn holds_files(path: &Path) -> Result<bool> {
         FileKind::Absent | FileKind::Other => return Ok(false),
         FileKind::Folder => {}
     }
-    for name in names(path)? {
-        if holds_files(&path.join(name))? {
+    for path in paths_in(path)? {
+        if holds_files(&path)? {
             return Ok(true);
         }
     }

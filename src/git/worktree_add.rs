@@ -36,11 +36,8 @@ impl Git {
         if place.git_dir.join("index").symlink_metadata().is_ok() {
             return Ok(Made::Whole);
         }
-        Ok(self
-            .look(&place)
-            .await?
-            .head
-            .map_or(Made::Whole, |head| Made::Empty { head }))
+        let head = self.look(&place).await?.head;
+        Ok(head.map_or(Made::Whole, |head| Made::Empty { head }))
     }
 
     /// Creates a worktree at `path` with `sha` checked out and HEAD at its expected position.
@@ -89,18 +86,9 @@ impl Git {
         };
         drop(lock);
         let found = self.look(&place).await?;
-        if !head_at.fits(found.branch.as_deref()) {
-            return Err(GitError::NotOnBranch {
-                expected: head_at.expected(),
-                found: found.branch,
-            });
-        }
+        head_at.check(found.branch.as_deref())?;
         if found.head.as_deref() != Some(sha) {
-            return Err(GitError::Elsewhere {
-                branch: head_at.expected(),
-                expected: sha.to_owned(),
-                found: found.head,
-            });
+            return Err(GitError::elsewhere(head_at.expected(), sha, found.head));
         }
         self.fill(&place, sha).await?;
         self.worktree_at(path).await
@@ -131,9 +119,7 @@ impl Git {
     ) -> Result<bool> {
         let repository = project.repository();
         if self.resolve(&repository, sha).await?.is_none() {
-            return Err(GitError::NotACommit {
-                text: sha.to_owned(),
-            });
+            return Err(GitError::not_a_commit(sha));
         }
         let listed = self.worktrees(project).await?;
         let is_this = |other: &Listed| other.path == path && path.symlink_metadata().is_err();

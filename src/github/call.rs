@@ -12,6 +12,7 @@ use super::response::{Reply, is_etag, split};
 use super::{Github, GithubError, Result};
 use crate::failpoint::crash_point;
 use crate::process::{self, ProcessError, Short, ShortOutput};
+use crate::sanitize;
 
 /// Maximum bytes of one page: a hundred comments of the maximum length (65,536 characters) with their hunks fit.
 pub(super) const CAP: usize = 32 * 1024 * 1024;
@@ -111,13 +112,11 @@ impl Github {
         if let Some(rate) = split(&output.stdout).and_then(|(head, _)| head.rate()) {
             self.shared.rate.send_replace(Some(rate));
         }
-        classify(
-            Request {
-                path: &call.path,
-                is_conditional: call.etag.is_some(),
-            },
-            &output,
-        )
+        let request = Request {
+            path: &call.path,
+            is_conditional: call.etag.is_some(),
+        };
+        classify(request, &output)
     }
 
     /// Starts gh with these words after its own.
@@ -128,17 +127,10 @@ impl Github {
         deadline: Instant,
     ) -> Result<ShortOutput, ProcessError> {
         let shared = &self.shared;
-        let (program, leading) = shared
-            .argv
-            .split_first()
-            .map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+        let mut argv = shared.argv.iter().map(OsString::from);
         let short = Short {
-            program: program.into(),
-            args: leading
-                .iter()
-                .map(OsString::from)
-                .chain(words.iter().cloned())
-                .collect(),
+            program: argv.next().unwrap_or_default(),
+            args: argv.chain(words.iter().cloned()).collect(),
             cwd: shared.cwd.clone(),
             env: shared.env.clone(),
             stdin,
@@ -153,7 +145,7 @@ impl Github {
         let what = if let ProcessError::TimedOut { .. } = error {
             format!("no response within {:?}", self.shared.limit)
         } else {
-            chain(error)
+            sanitize::chain(error)
         };
         let is_missing = if let ProcessError::Spawn { source, .. } = error {
             is_no_program(source)
@@ -163,10 +155,7 @@ impl Github {
         if is_missing {
             GithubError::NoGh
         } else {
-            GithubError::Transient {
-                path: path.to_owned(),
-                what,
-            }
+            GithubError::transient(path, what)
         }
     }
 }
@@ -190,11 +179,4 @@ fn is_no_program(error: &std::io::Error) -> bool {
         ErrorKind::NotADirectory,
     ];
     kinds.contains(&error.kind()) || error.raw_os_error() == Some(ENOEXEC)
-}
-
-fn chain(error: &ProcessError) -> String {
-    let source = std::error::Error::source(error)
-        .map(|source| format!(": {source}"))
-        .unwrap_or_default();
-    format!("{error}{source}")
 }

@@ -8,6 +8,7 @@ use super::response::{Head, Reply, split};
 use super::{GithubError, Result};
 use crate::process::ShortOutput;
 use crate::sanitize;
+use crate::text::{joined, prefixed};
 
 /// Exit status of gh for "login required".
 const NEEDS_LOGIN: i32 = 4;
@@ -25,66 +26,54 @@ pub(super) struct Request<'a> {
 /// Classifies the result of a call. The HTTP status decides if there is one, whatever the exit
 /// status of gh; but a successful response also requires that gh succeeded.
 pub(super) fn classify(request: Request<'_>, output: &ShortOutput) -> Result<Reply> {
-    let transient = |what: String| GithubError::Transient {
-        path: request.path.to_owned(),
-        what,
-    };
-    let broken = |what: String| GithubError::broken(request.path, what);
+    let path = request.path;
     let Some(exit) = output.status else {
-        return Err(transient("gh was killed by a signal".to_owned()));
+        return Err(GithubError::transient(path, "gh was killed by a signal"));
     };
     let Some((head, body)) = split(&output.stdout) else {
-        return Err(without_head(request.path, exit, output));
+        return Err(without_head(path, exit, output));
     };
     match head.status {
         200..=299 if output.truncated && output.stdout.len() >= CAP => {
-            Err(broken(format!("larger than {CAP} bytes")))
+            let what = format!("larger than {CAP} bytes");
+            Err(GithubError::broken(path, what))
         }
-        200..=299 if exit != 0 => Err(transient(format!(
-            "the response was cut off: {}",
-            excerpt(&output.stderr)
-        ))),
+        200..=299 if exit != 0 => {
+            let what = format!("the response was cut off: {}", excerpt(&output.stderr));
+            Err(GithubError::transient(path, what))
+        }
         200..=299 => Ok(Reply::New {
             body: body.to_vec(),
             head,
         }),
         304 if request.is_conditional => Ok(Reply::Unchanged { head }),
-        304 => Err(broken("unexpected response: 304 Not Modified".to_owned())),
-        _ => Err(failure(request.path, &head, body)),
+        304 => {
+            let what = "unexpected response: 304 Not Modified";
+            Err(GithubError::broken(path, what))
+        }
+        _ => Err(failure(path, &head, body)),
     }
 }
 
 /// Classifies a result without an HTTP head. gh has one exit status (1) for most errors; failures
 /// of Go's HTTP client are recognized by their verb and address.
 fn without_head(path: &str, exit: i32, output: &ShortOutput) -> GithubError {
+    const NETWORK: [&str; 6] = [
+        "Get \"",
+        "Post \"",
+        "Put \"",
+        "error connecting to",
+        "unexpected EOF",
+        "unexpected end of JSON input",
+    ];
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let what = excerpt(&output.stderr);
-    let is_network = stderr.lines().any(|line| {
-        [
-            "Get \"",
-            "Post \"",
-            "Put \"",
-            "error connecting to",
-            "unexpected EOF",
-            "unexpected end of JSON input",
-        ]
-        .iter()
-        .any(|start| line.starts_with(start))
-    });
+    let is_network = |line: &str| NETWORK.iter().any(|start| line.starts_with(start));
+    let (said, what) = (excerpt(&output.stdout), excerpt(&output.stderr));
     match exit {
-        0 => GithubError::broken(
-            path,
-            format!("no HTTP headers in `{}`", excerpt(&output.stdout)),
-        ),
+        0 => GithubError::broken(path, format!("no HTTP headers in `{said}`")),
         NEEDS_LOGIN => GithubError::LoggedOut,
-        CANCELLED => GithubError::Transient {
-            path: path.to_owned(),
-            what: format!("gh was cancelled: {what}"),
-        },
-        _ if is_network => GithubError::Transient {
-            path: path.to_owned(),
-            what,
-        },
+        CANCELLED => GithubError::transient(path, format!("gh was cancelled: {what}")),
+        _ if stderr.lines().any(is_network) => GithubError::transient(path, what),
         _ => GithubError::broken(path, format!("gh exited with {exit}: {what}")),
     }
 }
@@ -103,10 +92,9 @@ fn failure(path: &str, head: &Head, body: &[u8]) -> GithubError {
         404 => GithubError::NotFound {
             path: path.to_owned(),
         },
-        status @ (408 | 500..=599) => GithubError::Transient {
-            path: path.to_owned(),
-            what: format!("HTTP {status}: {message}"),
-        },
+        status @ (408 | 500..=599) => {
+            GithubError::transient(path, format!("HTTP {status}: {message}"))
+        }
         // gh follows the redirects that it may follow: a write is not sent to another address.
         status @ 300..=399 => GithubError::Refused {
             status,
@@ -145,21 +133,10 @@ fn is_about_rights(head: &Head, message: &str) -> bool {
 
 /// True if a required scope is missing. Only classic tokens have scopes.
 fn lacks_scope(head: &Head) -> bool {
-    let scopes = |name| {
-        head.get(name).map(|text| {
-            text.split(',')
-                .map(str::trim)
-                .filter(|word| !word.is_empty())
-        })
-    };
-    let (Some(mut accepted), Some(has)) =
-        (scopes("x-accepted-oauth-scopes"), scopes("x-oauth-scopes"))
-    else {
+    let (Some(accepted), Some(has)) = (head.list("x-accepted-oauth-scopes"), head.scopes()) else {
         return false;
     };
-    let has: Vec<&str> = has.collect();
-    let mut accepted = accepted.by_ref().peekable();
-    accepted.peek().is_some() && !accepted.any(|scope| has.contains(&scope))
+    !accepted.is_empty() && !accepted.iter().any(|scope| has.contains(scope))
 }
 
 /// Returns the URL from a header like `required;
@@ -181,17 +158,13 @@ impl Complaint {
     /// Formats an error body: `Validation Failed: Line could not be resolved`.
     fn read(body: &[u8]) -> Option<String> {
         let Self { message, errors } = serde_json::from_slice(body).ok()?;
-        let details = match &errors {
+        let details: Vec<String> = match &errors {
             Value::Array(errors) => errors.iter().filter_map(detail).collect(),
             Value::String(text) => vec![text.clone()],
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
         };
-        let details = if details.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", details.join("; "))
-        };
-        Some(printable(&format!("{message}{details}")))
+        let details = (!details.is_empty()).then(|| details.join("; "));
+        Some(printable(&format!("{message}{}", prefixed(": ", details))))
     }
 }
 
@@ -207,15 +180,10 @@ fn detail(error: &Value) -> Option<String> {
 pub(super) fn excerpt(bytes: &[u8]) -> String {
     let start = bytes.get(..4_000).unwrap_or(bytes);
     let text = String::from_utf8_lossy(start);
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    if lines.is_empty() {
-        "no output".to_owned()
-    } else {
-        printable(&lines.join("; "))
+    let lines = text.lines().map(str::trim);
+    match joined(lines.filter(|line| !line.is_empty()), "; ").as_str() {
+        "" => "no output".to_owned(),
+        lines => printable(lines),
     }
 }
 

@@ -5,15 +5,11 @@ use super::{GithubError, Result};
 
 /// Returns `repos/owner/name`. An invalid name is reported as a repository that does not exist.
 pub(super) fn repository(repo: &str) -> Result<String> {
-    let is_one = repo
-        .split_once('/')
-        .is_some_and(|(owner, name)| is_owner(owner) && is_name(name));
-    if is_one {
-        Ok(format!("repos/{repo}"))
-    } else {
-        Err(GithubError::NotFound {
+    match repo.split_once('/') {
+        Some((owner, name)) if is_owner(owner) && is_name(name) => Ok(format!("repos/{repo}")),
+        Some(_) | None => Err(GithubError::NotFound {
             path: printable(repo),
-        })
+        }),
     }
 }
 
@@ -25,6 +21,11 @@ pub(super) fn numbered(repo: &str, kind: &str, number: i64) -> Result<String> {
     } else {
         Err(GithubError::NotFound { path })
     }
+}
+
+/// Returns the path of something that belongs to a pull request: `repos/owner/name/pulls/7/reviews`.
+pub(super) fn of_pull(repo: &str, number: i64, rest: &str) -> Result<String> {
+    Ok(format!("{}/{rest}", numbered(repo, "pulls", number)?))
 }
 
 /// Returns `repos/owner/name/git/commits/SHA`.

@@ -1,6 +1,7 @@
 //! GitHub errors, distinguished by what a caller does next.
 
 use crate::clock::Time;
+use crate::text::prefixed;
 
 /// Result of a request to GitHub.
 pub(crate) type Result<T, E = GithubError> = std::result::Result<T, E>;
@@ -22,7 +23,7 @@ pub(crate) enum GithubError {
     /// Not found, or not visible: GitHub does not distinguish the two.
     #[error("GitHub has no `{path}`, or gh's account has no access to it")]
     NotFound { path: String },
-    #[error("GitHub's rate limit is used up{}", until.map(|t| format!(" until {t}")).unwrap_or_default())]
+    #[error("GitHub's rate limit is used up{}", prefixed(" until ", *until))]
     Limited {
         /// `None` if GitHub did not report it.
         until: Option<Time>,
@@ -41,6 +42,13 @@ pub(crate) enum GithubError {
 impl GithubError {
     pub(super) fn broken(path: &str, what: impl Into<String>) -> Self {
         Self::Broken {
+            path: path.to_owned(),
+            what: what.into(),
+        }
+    }
+
+    pub(super) fn transient(path: &str, what: impl Into<String>) -> Self {
+        Self::Transient {
             path: path.to_owned(),
             what: what.into(),
         }

@@ -37,6 +37,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::clock::Time;
+use crate::process::os_variables;
 
 pub(crate) use error::{GithubError, Result};
 pub(crate) use fetch::{Fetch, KeptPages};
@@ -46,7 +47,7 @@ pub(crate) use read::{Account, Answer, CommentList};
 pub(crate) use write::{NewInline, NewReview, Posted, ReviewEvent};
 
 /// Variables set for every call: gh must not prompt, use colour or print anything else.
-const ENVIRONMENT: &[(&str, &str)] = &[
+const ENVIRONMENT: [(&str, &str); 9] = [
     ("GH_PROMPT_DISABLED", "1"),
     ("GH_NO_UPDATE_NOTIFIER", "1"),
     ("GH_NO_EXTENSION_UPDATE_NOTIFIER", "1"),
@@ -100,22 +101,15 @@ impl Github {
         limit: Duration,
         cwd: PathBuf,
     ) -> Self {
-        let mut env: BTreeMap<OsString, OsString> = env
-            .into_iter()
-            .filter(|(name, _)| !NOT_THESE.contains(&name.as_str()))
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
-        let limit = limit.min(LONGEST);
-        env.extend(
-            ENVIRONMENT
-                .iter()
-                .map(|(name, value)| (name.into(), value.into())),
-        );
+        let ours = ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut env = env;
+        env.retain(|name, _| !NOT_THESE.contains(&name.as_str()));
+        env.extend(ours);
         Self {
             shared: Arc::new(Shared {
                 argv,
-                env,
-                limit,
+                env: os_variables(env),
+                limit: limit.min(LONGEST),
                 cwd,
                 rate: watch::Sender::new(None),
                 account: watch::Sender::new(None),
@@ -128,10 +122,8 @@ impl Github {
         let output = self.run(&["--version".into()], None, self.deadline()).await;
         let output = output.map_err(|error| self.not_run("--version", &error))?;
         let stdout = String::from_utf8_lossy(&output.stdout);
-        let version = stdout
-            .split_whitespace()
-            .skip_while(|word| *word != "version")
-            .nth(1);
+        let mut words = stdout.split_whitespace();
+        let version = words.find(|word| *word == "version").and(words.next());
         let broken = || GithubError::broken("--version", classify::excerpt(&output.stdout));
         version.map(str::to_owned).ok_or_else(broken)
     }

@@ -169,7 +169,7 @@ struct Signature {
 }
 
 /// Time, kept as GitHub wrote it.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(try_from = "String")]
 struct Moment(String);
 
@@ -230,44 +230,44 @@ impl TryFrom<ReviewJson> for Review {
         if json.state == ReviewState::Pending {
             return Ok(Self(None));
         }
-        let Moment(at) = json.submitted_at.ok_or(NotHandedIn)?;
-        Ok(Self(Some(Comment {
-            kind: CommentKind::Review,
-            forge_id: json.id,
-            author: json.user.map(Author::from),
-            body: json.body.unwrap_or_default(),
-            state: Some(json.state),
-            commit: json.commit_id,
-            path: None,
-            line: None,
-            hunk: None,
-            review: None,
-            in_reply_to: None,
+        let at = json.submitted_at.ok_or(NotHandedIn)?;
+        let comment = CommentJson {
+            id: json.id,
+            user: json.user,
+            body: json.body,
+            html_url: json.html_url,
             // GitHub does not report when a review was edited.
             created_at: at.clone(),
             updated_at: at,
-            url: json.html_url,
+        };
+        Ok(Self(Some(Comment {
+            kind: CommentKind::Review,
+            state: Some(json.state),
+            commit: json.commit_id,
+            ..comment.into()
         })))
     }
 }
 
 impl From<InlineJson> for Comment {
     fn from(json: InlineJson) -> Self {
+        let comment = CommentJson {
+            id: json.id,
+            user: json.user,
+            body: json.body,
+            html_url: json.html_url,
+            created_at: json.created_at,
+            updated_at: json.updated_at,
+        };
         Self {
             kind: CommentKind::ReviewComment,
-            forge_id: json.id,
-            author: json.user.map(Author::from),
-            body: json.body.unwrap_or_default(),
-            state: None,
             commit: json.commit_id,
             path: Some(json.path),
             line: json.line.or(json.original_line),
             hunk: json.diff_hunk.as_deref().map(last_lines),
             review: json.pull_request_review_id,
             in_reply_to: json.in_reply_to_id,
-            created_at: json.created_at.0,
-            updated_at: json.updated_at.0,
-            url: json.html_url,
+            ..comment.into()
         }
     }
 }

@@ -69,9 +69,8 @@ impl Github {
             Err(GithubError::LoggedOut | GithubError::Auth { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
-        self.shared
-            .account
-            .send_replace(Some(KnownAccount { id: me, asked_at }));
+        let known = KnownAccount { id: me, asked_at };
+        self.shared.account.send_replace(Some(known));
         Ok(me == Some(id))
     }
 
@@ -122,8 +121,8 @@ impl Github {
         number: i64,
         known: &Marks,
     ) -> Result<Pages<Comment>> {
-        self.comments_in(&mut self.single_fetch(), list, (repo, number), known)
-            .await
+        let fetch = &mut self.single_fetch();
+        self.comments_in(fetch, list, (repo, number), known).await
     }
 
     pub(crate) async fn comments_in(
@@ -133,22 +132,19 @@ impl Github {
         (repo, number): (&str, i64),
         known: &Marks,
     ) -> Result<Pages<Comment>> {
-        let (kind, name) = match list {
-            CommentList::Reviews => ("pulls", "reviews"),
-            CommentList::ReviewComments => ("pulls", "comments"),
-            CommentList::IssueComments => ("issues", "comments"),
-        };
-        let path = format!("{}/{name}", endpoint::numbered(repo, kind, number)?);
         Ok(match list {
             CommentList::Reviews => {
+                let path = endpoint::of_pull(repo, number, "reviews")?;
                 let pages = self.list_in::<Review>(fetch, &path, known).await?;
                 pages.filter_map(|Review(comment)| comment)
             }
             CommentList::ReviewComments => {
+                let path = endpoint::of_pull(repo, number, "comments")?;
                 let pages = self.list_in::<InlineJson>(fetch, &path, known).await?;
                 pages.filter_map(|json| Some(json.into()))
             }
             CommentList::IssueComments => {
+                let path = format!("{}/comments", endpoint::numbered(repo, "issues", number)?);
                 let pages = self.list_in::<CommentJson>(fetch, &path, known).await?;
                 pages.filter_map(|json| Some(json.into()))
             }
@@ -174,29 +170,24 @@ impl Github {
         let Some(login) = endpoint::login(&author.login) else {
             return Ok(Permission::None);
         };
-        match self
-            .read::<PermissionJson>(format!("{repository}/collaborators/{login}/permission"))
-            .await
-        {
-            Ok(json) => Ok(json.of(author)),
-            Err(GithubError::NotFound { .. }) => Ok(Permission::None),
-            Err(error) => Err(error),
-        }
+        let path = format!("{repository}/collaborators/{login}/permission");
+        let json = self.read::<PermissionJson>(path).await?;
+        Ok(json.map_or(Permission::None, |json| json.of(author)))
     }
 
     /// Returns the date of a commit; `None` if GitHub has no such commit.
     pub(crate) async fn commit_date(&self, repo: &str, sha: &str) -> Result<Option<String>> {
-        match self.read::<CommitJson>(endpoint::commit(repo, sha)?).await {
-            Ok(json) => Ok(Some(json.date())),
-            Err(GithubError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let json = self.read::<CommitJson>(endpoint::commit(repo, sha)?);
+        Ok(json.await?.map(CommitJson::date))
     }
 
-    async fn read<T: DeserializeOwned>(&self, path: String) -> Result<T> {
+    /// Reads a path; `None` if GitHub has nothing there.
+    async fn read<T: DeserializeOwned>(&self, path: String) -> Result<Option<T>> {
         let call = Call::get(path.clone());
-        let reply = self.ask(&call, self.deadline()).await?;
-        read_body(&path, &reply.new_answer(&path)?.1)
+        match self.ask(&call, self.deadline()).await {
+            Err(GithubError::NotFound { .. }) => Ok(None),
+            reply => read_body(&path, &reply?.new_answer(&path)?.1).map(Some),
+        }
     }
 
     /// Reads a path unless it still has the ETag, as part of a fetch.

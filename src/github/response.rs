@@ -66,44 +66,39 @@ impl Head {
     }
 
     pub(super) fn etag(&self) -> Option<String> {
-        self.get("etag")
-            .filter(|etag| is_etag(etag))
-            .map(str::to_owned)
+        let etag = self.get("etag").filter(|etag| is_etag(etag));
+        etag.map(str::to_owned)
     }
 
     /// True if there is a next page: `Link: <…page=2>; rel="next", <…page=5>; rel="last"`.
     pub(super) fn has_next(&self) -> bool {
-        let links = self.get("link").unwrap_or_default();
-        links.split(',').any(|link| {
-            link.split(';')
-                .skip(1)
-                .any(|word| word.trim() == "rel=\"next\"")
-        })
+        let mut links = self.get("link").unwrap_or_default().split(',');
+        let is_next = |word: &str| word.trim() == "rel=\"next\"";
+        links.any(|link| link.split(';').skip(1).any(is_next))
     }
 
     /// Returns the rate limit of ordinary requests. Search and others are counted separately.
     pub(super) fn rate(&self) -> Option<Rate> {
-        if self
-            .get("x-ratelimit-resource")
-            .is_some_and(|resource| resource != "core")
-        {
-            return None;
+        match self.get("x-ratelimit-resource") {
+            Some("core") | None => Some(Rate {
+                limit: self.number("limit")?,
+                remaining: self.number("remaining")?,
+                reset: self.reset()?,
+            }),
+            Some(_) => None,
         }
-        Some(Rate {
-            limit: self.number("limit")?,
-            remaining: self.number("remaining")?,
-            reset: self.reset()?,
-        })
     }
 
     /// Returns the scopes of a classic token, which may have none at all.
     pub(super) fn scopes(&self) -> Option<Vec<String>> {
-        let scopes = self
-            .get("x-oauth-scopes")?
-            .split(',')
-            .map(str::trim)
-            .filter(|scope| !scope.is_empty());
-        Some(scopes.map(str::to_owned).collect())
+        self.list("x-oauth-scopes")
+    }
+
+    /// Returns the words of a header that are separated by commas.
+    pub(super) fn list(&self, name: &str) -> Option<Vec<String>> {
+        let words = self.get(name)?.split(',').map(str::trim);
+        let words = words.filter(|word| !word.is_empty());
+        Some(words.map(str::to_owned).collect())
     }
 
     pub(super) fn date(&self) -> Option<Time> {
@@ -143,16 +138,14 @@ pub(super) fn is_etag(text: &str) -> bool {
 fn read_status(line: &str) -> Option<u16> {
     let mut words = line.strip_prefix("HTTP/")?.split(' ');
     let code = words.nth(1)?;
-    code.parse()
-        .ok()
-        .filter(|status| code.len() == 3 && (100..600).contains(status))
+    let status = code.parse().ok()?;
+    (code.len() == 3 && (100..600).contains(&status)).then_some(status)
 }
 
 /// Parses a date: `Mon, 16 Nov 2026 02:29:53 GMT`.
 fn date(text: &str) -> Option<Time> {
-    DateTime::parse_from_rfc2822(text)
-        .ok()
-        .map(|moment| Time::from_millis(moment.timestamp_millis()))
+    let moment = DateTime::parse_from_rfc2822(text).ok()?;
+    Some(Time::from_millis(moment.timestamp_millis()))
 }
 
 fn line(bytes: &[u8]) -> Option<(String, &[u8])> {

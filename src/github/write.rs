@@ -2,6 +2,7 @@
 //! one.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::call::{Call, Method, read_body};
 use super::{Github, Result, endpoint};
@@ -38,38 +39,6 @@ pub(crate) struct NewInline {
     pub(crate) body: String,
 }
 
-#[derive(Serialize)]
-struct ReviewBody<'a> {
-    commit_id: &'a str,
-    body: &'a str,
-    event: ReviewEvent,
-    comments: Vec<InlineBody<'a>>,
-}
-
-#[derive(Serialize)]
-struct InlineBody<'a> {
-    path: &'a str,
-    line: i64,
-    side: &'static str,
-    body: &'a str,
-}
-
-#[derive(Serialize)]
-struct CommentBody<'a> {
-    body: &'a str,
-}
-
-#[derive(Serialize)]
-struct ReviewersBody<'a> {
-    reviewers: &'a [String],
-}
-
-#[derive(Serialize)]
-struct DismissalBody<'a> {
-    message: &'a str,
-    event: &'static str,
-}
-
 #[derive(Deserialize)]
 struct PostedJson {
     id: i64,
@@ -90,20 +59,25 @@ impl Github {
         number: i64,
         review: &NewReview,
     ) -> Result<Posted> {
-        let path = format!("{}/reviews", endpoint::numbered(repo, "pulls", number)?);
-        let body = ReviewBody {
-            commit_id: &review.commit,
-            body: &review.body,
-            event: review.event,
-            comments: review.comments.iter().map(InlineBody::from).collect(),
+        let path = endpoint::of_pull(repo, number, "reviews")?;
+        let comment = |comment: &NewInline| {
+            let NewInline { path, line, body } = comment;
+            json!({ "path": path, "line": line, "side": "RIGHT", "body": body })
         };
+        let comments: Vec<Value> = review.comments.iter().map(comment).collect();
+        let body = json!({
+            "commit_id": review.commit,
+            "body": review.body,
+            "event": review.event,
+            "comments": comments,
+        });
         self.post(path, &body).await
     }
 
     /// Posts a comment on the pull request.
     pub(crate) async fn post_comment(&self, repo: &str, number: i64, body: &str) -> Result<Posted> {
         let path = format!("{}/comments", endpoint::numbered(repo, "issues", number)?);
-        self.post(path, &CommentBody { body }).await
+        self.post(path, &json!({ "body": body })).await
     }
 
     /// Replies to an inline comment.
@@ -114,11 +88,8 @@ impl Github {
         comment_id: i64,
         body: &str,
     ) -> Result<Posted> {
-        let path = format!(
-            "{}/comments/{comment_id}/replies",
-            endpoint::numbered(repo, "pulls", number)?
-        );
-        self.post(path, &CommentBody { body }).await
+        let path = endpoint::of_pull(repo, number, &format!("comments/{comment_id}/replies"))?;
+        self.post(path, &json!({ "body": body })).await
     }
 
     pub(crate) async fn ask_reviewers(
@@ -127,13 +98,10 @@ impl Github {
         number: i64,
         logins: &[String],
     ) -> Result<()> {
-        let path = format!(
-            "{}/requested_reviewers",
-            endpoint::numbered(repo, "pulls", number)?
-        );
-        self.write::<Numbered>(Method::Post, path, &ReviewersBody { reviewers: logins })
-            .await
-            .map(drop)
+        let path = endpoint::of_pull(repo, number, "requested_reviewers")?;
+        let body = json!({ "reviewers": logins });
+        let written = self.write::<Numbered>(Method::Post, path, &body);
+        written.await.map(drop)
     }
 
     /// Dismisses an outdated review of ours.
@@ -144,20 +112,13 @@ impl Github {
         review_id: i64,
         message: &str,
     ) -> Result<()> {
-        let path = format!(
-            "{}/reviews/{review_id}/dismissals",
-            endpoint::numbered(repo, "pulls", number)?
-        );
-        let body = DismissalBody {
-            message,
-            event: "DISMISS",
-        };
-        self.write::<PostedJson>(Method::Put, path, &body)
-            .await
-            .map(drop)
+        let path = endpoint::of_pull(repo, number, &format!("reviews/{review_id}/dismissals"))?;
+        let body = json!({ "message": message, "event": "DISMISS" });
+        let written = self.write::<PostedJson>(Method::Put, path, &body);
+        written.await.map(drop)
     }
 
-    async fn post(&self, path: String, body: &impl Serialize) -> Result<Posted> {
+    async fn post(&self, path: String, body: &Value) -> Result<Posted> {
         let PostedJson { id, html_url } = self.write(Method::Post, path, body).await?;
         Ok(Posted { id, url: html_url })
     }
@@ -170,21 +131,10 @@ impl Github {
         &self,
         method: Method,
         path: String,
-        body: &impl Serialize,
+        body: &Value,
     ) -> Result<T> {
         let call = Call::write(method, path.clone(), body)?;
         let reply = self.ask(&call, self.deadline()).await?;
         read_body(&path, &reply.new_answer(&path)?.1)
-    }
-}
-
-impl<'a> From<&'a NewInline> for InlineBody<'a> {
-    fn from(comment: &'a NewInline) -> Self {
-        Self {
-            path: &comment.path,
-            line: comment.line,
-            side: "RIGHT",
-            body: &comment.body,
-        }
     }
 }

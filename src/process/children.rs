@@ -25,6 +25,7 @@ static ADOPTS: AtomicBool = AtomicBool::new(false);
 const SPARED: [&str; 2] = ["forge:", "remote:"];
 
 const PAUSE: Duration = Duration::from_millis(10);
+const MOMENT: Duration = Duration::from_millis(1);
 /// Time from the first SIGKILL until processes are reported as not terminable.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
@@ -41,12 +42,16 @@ pub(super) fn start<C, E>(
     }
     let mut known = known();
     let child = spawn()?;
-    let pid = pid(&child).and_then(|pid| i32::try_from(pid).ok());
-    let key = pid
-        .and_then(|pid| table::look(pid).ok().flatten())
-        .map(|entry| entry.key());
+    let entry = pid(&child).and_then(number);
+    let entry = entry.and_then(|pid| table::look(pid).ok().flatten());
+    let key = entry.map(|entry| entry.key());
     known.extend(key);
     Ok((child, Known(key)))
+}
+
+/// Returns the number of a process in the form that the table has.
+pub(super) fn number(pid: u32) -> Option<i32> {
+    i32::try_from(pid).ok()
 }
 
 impl Drop for Known {
@@ -86,24 +91,21 @@ pub(crate) async fn end_adopted() -> Result<u32, ProcessError> {
             table::signal(entry, Signal::KILL).ok();
         }
         if begun.elapsed() > GIVE_UP {
-            let pids = alive.iter().map(|entry| entry.pid).collect();
-            return Err(ProcessError::StillAlive {
-                mark: "(adopted)".to_owned(),
-                pids,
-            });
+            return Err(ProcessError::still_alive("(adopted)".to_owned(), &alive));
         }
-        tokio::time::sleep(if alive.is_empty() {
-            Duration::from_millis(1)
-        } else {
-            PAUSE
-        })
-        .await;
+        pause(&alive, PAUSE).await;
     }
     let ended = u32::try_from(ended.len()).unwrap_or(u32::MAX);
     if ended > 0 {
         tracing::info!(ended, "leftover processes killed");
     }
     Ok(ended)
+}
+
+/// Waits before the next snapshot: hardly at all if this one was empty.
+pub(super) async fn pause(alive: &[Entry], pause: Duration) {
+    let is_empty = alive.is_empty();
+    tokio::time::sleep(if is_empty { MOMENT } else { pause }).await;
 }
 
 /// Reaps adopted processes that have ended: nobody else would.
@@ -157,34 +159,31 @@ fn adopted() -> Result<Vec<Entry>, ProcessError> {
             roots.insert(entry.pid);
         }
     }
-    let mut found: Vec<Entry> = entries
-        .iter()
-        .filter(|entry| roots.contains(&entry.pid))
-        .copied()
-        .collect();
-    found.extend(table::descendants(&entries, roots));
+    let below = table::descendants(&entries, roots.iter().copied());
+    let mut found = entries;
+    found.retain(|entry| roots.contains(&entry.pid));
+    found.extend(below);
     found.retain(|entry| !entry.is_dead);
     Ok(found)
 }
 
 fn is_spared(pid: i32) -> bool {
-    SPARED
-        .iter()
-        .any(|mark| table::mark_that_begins(pid, &format!("{MARK}={mark}")).is_some())
+    let has = |mark: &&str| table::mark_that_begins(pid, &format!("{MARK}={mark}")).is_some();
+    SPARED.iter().any(has)
 }
 
 fn children() -> Result<Vec<Entry>, ProcessError> {
-    Ok(scan()?
-        .into_iter()
-        .filter(|entry| entry.parent == own())
-        .collect())
+    let mut entries = scan()?;
+    entries.retain(|entry| entry.parent == own());
+    Ok(entries)
 }
 
-fn scan() -> Result<Vec<Entry>, ProcessError> {
+pub(super) fn scan() -> Result<Vec<Entry>, ProcessError> {
     table::scan().map_err(ProcessError::system("list the processes"))
 }
 
-fn own() -> i32 {
+/// Returns the pid of this process.
+pub(super) fn own() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 

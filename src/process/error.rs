@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::table::Entry;
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProcessError {
     #[error("cannot {action} {}", path.display())]
@@ -61,6 +63,11 @@ impl ProcessError {
             path: path.to_owned(),
             source,
         }
+    }
+
+    pub(super) fn still_alive(mark: String, alive: &[Entry]) -> Self {
+        let pids = alive.iter().map(|entry| entry.pid).collect();
+        Self::StillAlive { mark, pids }
     }
 
     pub(super) fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::children::own;
 use super::error::ProcessError;
 use super::table;
 
@@ -17,7 +18,7 @@ pub(crate) struct ProcessId {
 
 impl ProcessId {
     pub(crate) fn own() -> Result<Self, ProcessError> {
-        Self::of(rustix::process::getpid().as_raw_nonzero().get())
+        Self::of(own())
     }
 
     pub(super) fn of(pid: i32) -> Result<Self, ProcessError> {
@@ -64,23 +65,19 @@ impl FromStr for ProcessId {
     type Err = ProcessError;
 
     fn from_str(text: &str) -> Result<Self, ProcessError> {
-        let bad = || ProcessError::BadProcessId {
+        let read = || {
+            let [boot_id, pid, start] = text.split(':').collect::<Vec<_>>()[..] else {
+                return None;
+            };
+            Some(Self {
+                boot_id: Some(boot_id.to_owned()).filter(|id| !id.is_empty())?,
+                pid: pid.parse().ok().filter(|pid| *pid > 0)?,
+                start_time: start.parse().ok()?,
+            })
+        };
+        read().ok_or_else(|| ProcessError::BadProcessId {
             text: text.chars().take(80).collect(),
-        };
-        let mut parts = text.split(':');
-        let (Some(boot_id), Some(pid), Some(start), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err(bad());
-        };
-        match (pid.parse(), start.parse()) {
-            (Ok(pid), Ok(start_time)) if pid > 0 && !boot_id.is_empty() => Ok(Self {
-                boot_id: boot_id.to_owned(),
-                pid,
-                start_time,
-            }),
-            (Ok(_) | Err(_), Ok(_) | Err(_)) => Err(bad()),
-        }
+        })
     }
 }
 

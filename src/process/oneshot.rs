@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
-use super::children::{self, Known};
+use super::children::{self, Known, number};
 use super::command::{command, find};
 use super::{ProcessError, table};
 
@@ -59,6 +59,13 @@ impl ShortOutput {
     pub(crate) fn was_killed(&self) -> bool {
         self.status.is_none_or(|status| SIGNALS.contains(&status))
     }
+}
+
+/// Converts an environment to the form that a [`Short`] has.
+pub(crate) fn os_variables(env: BTreeMap<String, String>) -> BTreeMap<OsString, OsString> {
+    let env = env.into_iter();
+    env.map(|(name, value)| (name.into(), value.into()))
+        .collect()
 }
 
 /// Runs a command to its end. If dropped before that, its group is killed.
@@ -105,12 +112,11 @@ pub(crate) async fn short(cmd: &Short) -> Result<ShortOutput, ProcessError> {
     let status = ended
         .map_err(ProcessError::system("wait for a command"))?
         .code();
-    let truncated = stdout.is_truncated || stderr.is_truncated;
     Ok(ShortOutput {
         status,
+        truncated: stdout.is_truncated || stderr.is_truncated,
         stdout: stdout.bytes,
         stderr: stderr.bytes,
-        truncated,
     })
 }
 
@@ -137,13 +143,11 @@ fn spawn(cmd: &Short) -> Result<(Child, Known), ProcessError> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     children::start(|| command.spawn(), Child::id).map_err(|source| {
+        let program = name(cmd);
         if source.kind() == ErrorKind::NotFound {
-            not_found()
+            ProcessError::NotFound { program }
         } else {
-            ProcessError::Spawn {
-                program: name(cmd),
-                source,
-            }
+            ProcessError::Spawn { program, source }
         }
     })
 }
@@ -171,12 +175,7 @@ struct Group(Option<Pid>);
 
 impl Group {
     fn of(child: &Child) -> Self {
-        Self(
-            child
-                .id()
-                .and_then(|pid| i32::try_from(pid).ok())
-                .and_then(Pid::from_raw),
-        )
+        Self(child.id().and_then(number).and_then(Pid::from_raw))
     }
 
     /// Sends SIGTERM to all descendants of the leader, but not to the leader.

@@ -7,12 +7,14 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::ProcessError;
+use super::run_dir::{if_readable, if_there, meta_of, modified};
 use crate::clock::Time;
-use crate::files::{self, Refused};
+use crate::files;
 
 const HEAD: u64 = 256 * 1024;
 const TAIL: u64 = 1024 * 1024;
@@ -43,7 +45,8 @@ pub(crate) fn read_output(dir: &Path, stream: Stream) -> Result<Kept, ProcessErr
     let bytes_seen = pieces.last().map_or(0, |piece| piece.offset + piece.length);
     let tail_from = bytes_seen.saturating_sub(TAIL);
     for piece in &pieces {
-        let from = if piece.offset == 0 {
+        let is_head = piece.offset == 0;
+        let from = if is_head {
             0
         } else {
             tail_from.max(piece.offset)
@@ -62,18 +65,9 @@ pub(crate) fn written_at(dir: &Path, stream: Stream) -> Result<Option<Time>, Pro
     let Some(piece) = pieces(dir, stream)?.pop() else {
         return Ok(None);
     };
-    match fs::symlink_metadata(&piece.path).and_then(|meta| meta.modified()) {
-        Ok(time) => {
-            let since = time
-                .duration_since(std::time::UNIX_EPOCH)
-                .unwrap_or_default();
-            Ok(Some(Time::from_millis(
-                i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-            )))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(ProcessError::file("inspect", &piece.path)(error)),
-    }
+    let millis = |since: Duration| i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    let since = modified(&piece.path)?;
+    Ok(since.map(|since| Time::from_millis(millis(since))))
 }
 
 /// Reads a stream as it grows: each call returns what is new since the last.
@@ -158,9 +152,8 @@ impl Keeper {
             if self.room == 0 {
                 self.begin_piece();
             }
-            let fits = bytes
-                .len()
-                .min(usize::try_from(self.room).unwrap_or(usize::MAX));
+            let room = usize::try_from(self.room).unwrap_or(usize::MAX);
+            let fits = bytes.len().min(room);
             let (now, later) = bytes.split_at(fits);
             if let Some(file) = &mut self.current
                 && let Err(error) = file.write_all(now)
@@ -184,13 +177,10 @@ impl Keeper {
     fn begin_piece(&mut self) {
         self.room = if self.seen == 0 { HEAD } else { PIECE };
         let path = piece_path(&self.dir, self.stream, self.seen);
-        match files::create_private(&path) {
-            Ok(file) => self.current = Some(file),
-            Err(error) => {
-                self.trouble.get_or_insert(error);
-                self.current = None;
-            }
-        }
+        let created = files::create_private(&path);
+        self.current = created
+            .map_err(|error| self.trouble.get_or_insert(error))
+            .ok();
         if self.seen == 0 {
             return;
         }
@@ -215,20 +205,14 @@ impl Piece {
     /// meanwhile.
     fn read(&self, from: u64) -> Result<Vec<u8>, ProcessError> {
         let skip = from.saturating_sub(self.offset);
-        let mut bytes = Vec::new();
-        let mut read = || {
+        let read = || {
+            let mut bytes = Vec::new();
             let mut file = files::open(&self.path)?;
             file.seek(SeekFrom::Start(skip))?;
-            file.take(self.length.saturating_sub(skip))
-                .read_to_end(&mut bytes)
+            let mut file = file.take(self.length.saturating_sub(skip));
+            file.read_to_end(&mut bytes).map(|_| bytes)
         };
-        match read() {
-            Ok(_) => Ok(bytes),
-            Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => {
-                Ok(Vec::new())
-            }
-            Err(error) => Err(ProcessError::file("read", &self.path)(error)),
-        }
+        Ok(if_readable(&self.path, read())?.unwrap_or_default())
     }
 }
 
@@ -278,28 +262,23 @@ fn unfinished(bytes: &[u8]) -> usize {
 /// Lists the pieces in stream order.
 fn pieces(dir: &Path, stream: Stream) -> Result<Vec<Piece>, ProcessError> {
     let mut pieces = Vec::new();
-    let entries = match fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(pieces),
-        Err(error) => return Err(ProcessError::file("list", dir)(error)),
-    };
-    for entry in entries {
+    let entries = if_there(fs::read_dir(dir)).map_err(ProcessError::file("list", dir))?;
+    for entry in entries.into_iter().flatten() {
         let entry = entry.map_err(ProcessError::file("list", dir))?;
-        let name = entry.file_name();
+        let (path, name) = (entry.path(), entry.file_name());
         let offset = name
             .to_str()
             .and_then(|name| name.strip_prefix(stream.prefix()))
             .and_then(|n| n.parse().ok());
         let Some(offset) = offset else { continue };
-        match entry.metadata() {
+        if let Some(meta) = meta_of(&path)? {
             // No keeper writes a larger one: it was put there by someone else.
-            Ok(metadata) => pieces.push(Piece {
-                path: entry.path(),
+            let length = meta.len().min(TAIL);
+            pieces.push(Piece {
+                path,
                 offset,
-                length: metadata.len().min(TAIL),
-            }),
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(ProcessError::file("inspect", &entry.path())(error)),
+                length,
+            });
         }
     }
     pieces.sort_by_key(|piece| piece.offset);

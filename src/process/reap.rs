@@ -1,6 +1,6 @@
 //! Makes sure that no process of a run is alive before anyone touches its worktree again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +8,11 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use super::children::end_adopted;
+use super::children::{end_adopted, own, pause, scan};
 use super::run_dir::Lock;
 use super::running::wake;
 use super::table::{self, Entry, Key};
+use super::terminate::ask;
 use super::{MARK, ProcessError, ProcessId, run_dir};
 
 const PAUSE: Duration = Duration::from_millis(25);
@@ -27,17 +28,13 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 /// here. After this no shim can start an agent in this directory. For a run that nobody waits for
 /// any more.
 pub(crate) async fn settle(dir: &Path, limit: Duration) -> Result<u32, ProcessError> {
-    if !dir
-        .try_exists()
-        .map_err(ProcessError::file("inspect", dir))?
-    {
+    if !run_dir::exists(dir)? {
         return end_marked(dir.as_os_str()).await;
     }
     let _lock = take_lock(dir, limit).await?;
     run_dir::mark_settled(dir)?;
-    let ended = Sweep::new(dir.as_os_str(), run_dir::read_shim(dir)?)?
-        .end_all()
-        .await?;
+    let sweep = Sweep::new(dir.as_os_str(), run_dir::read_shim(dir)?)?;
+    let ended = sweep.end_all().await?;
     // Processes that hid from the mark were adopted when the shim died.
     Ok(ended + end_adopted().await?)
 }
@@ -66,18 +63,15 @@ pub(crate) async fn end_marked(value: &OsStr) -> Result<u32, ProcessError> {
 /// Terminates processes whose [`MARK`] is this prefix and the [`ProcessId`] of a dead process,
 /// since nobody watches them any more. Processes whose holder is alive or unknown are left alone.
 pub(crate) async fn end_left(prefix: &str) -> Result<u32, ProcessError> {
-    let entries = table::scan().map_err(ProcessError::system("list the processes"))?;
     let begins = format!("{MARK}={prefix}");
     let mut holders = BTreeSet::new();
-    for entry in entries.iter().filter(|entry| !entry.is_dead) {
+    for entry in scan()?.iter().filter(|entry| !entry.is_dead) {
         holders.extend(table::mark_that_begins(entry.pid, &begins));
     }
     let mut ended = 0;
     for holder in holders {
-        if holder
-            .parse::<ProcessId>()
-            .is_ok_and(|id| matches!(id.is_alive(), Ok(false)))
-        {
+        let id = holder.parse::<ProcessId>();
+        if id.is_ok_and(|id| matches!(id.is_alive(), Ok(false))) {
             ended += end_marked(format!("{prefix}{holder}").as_ref()).await?;
         }
     }
@@ -129,13 +123,9 @@ struct Sweep {
     shim: Option<ProcessId>,
     /// All processes found so far: a child whose marked parent has died since would not be found
     /// again.
-    known: BTreeMap<Key, StopRequest>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StopRequest {
-    No,
-    Yes,
+    known: BTreeSet<Key>,
+    /// Those that were asked to stop.
+    asked: BTreeSet<Key>,
 }
 
 impl Sweep {
@@ -149,7 +139,8 @@ impl Sweep {
         Ok(Self {
             mark,
             shim,
-            known: BTreeMap::new(),
+            known: BTreeSet::new(),
+            asked: BTreeSet::new(),
         })
     }
 
@@ -164,69 +155,42 @@ impl Sweep {
             if empty_looks == 2 {
                 // A shim that has released its lock may still be exiting.
                 let shim = self.shim.as_ref().map(|shim| (shim.pid, shim.start_time));
-                let ended = self.known.keys().filter(|key| Some(**key) != shim).count();
+                let ended = self.known.iter().filter(|key| Some(**key) != shim).count();
                 return Ok(u32::try_from(ended).unwrap_or(u32::MAX));
             }
             let now = Instant::now();
             if now >= kill_at + GIVE_UP {
-                let pids = alive.iter().map(|entry| entry.pid).collect();
-                return Err(ProcessError::StillAlive {
-                    mark: self.mark.to_string_lossy().into_owned(),
-                    pids,
-                });
+                let mark = self.mark.to_string_lossy().into_owned();
+                return Err(ProcessError::still_alive(mark, &alive));
             }
             for entry in &alive {
                 if now >= kill_at {
-                    kill(entry);
-                } else {
-                    self.ask(entry);
+                    // A process that could not be killed appears in the next snapshot.
+                    table::signal(entry, Signal::KILL).ok();
+                } else if self.asked.insert(entry.key()) {
+                    ask(entry);
                 }
             }
-            tokio::time::sleep(if alive.is_empty() {
-                Duration::from_millis(1)
-            } else {
-                PAUSE
-            })
-            .await;
+            pause(&alive, PAUSE).await;
         }
     }
 
     /// Returns all living processes of this run.
     fn look(&mut self) -> Result<Vec<Entry>, ProcessError> {
-        let entries = table::scan().map_err(ProcessError::system("list the processes"))?;
+        let mut entries = scan()?;
         // A daemon may itself run under an agent whose run has the same name: it must not terminate
         // its own ancestors.
-        let own = table::ancestry(&entries, rustix::process::getpid().as_raw_nonzero().get());
-        let roots: BTreeSet<i32> = self
-            .roots(&entries)
-            .filter(|pid| !own.contains(pid))
-            .collect();
-        let below: BTreeSet<i32> = table::descendants(&entries, roots.iter().copied())
-            .iter()
-            .map(|e| e.pid)
-            .collect();
-        let alive: Vec<Entry> = entries
-            .into_iter()
-            .filter(|e| !e.is_dead && !own.contains(&e.pid))
-            .filter(|e| {
-                roots.contains(&e.pid)
-                    || below.contains(&e.pid)
-                    || self.known.contains_key(&e.key())
-            })
-            .collect();
-        for entry in &alive {
-            self.known.entry(entry.key()).or_insert(StopRequest::No);
-        }
-        Ok(alive)
-    }
-
-    fn ask(&mut self, entry: &Entry) {
-        if self.known.insert(entry.key(), StopRequest::Yes) != Some(StopRequest::Yes) {
-            for signal in [Signal::TERM, Signal::CONT] {
-                // A process that could not be signalled appears in the next snapshot.
-                table::signal(entry, signal).ok();
-            }
-        }
+        let own = table::ancestry(&entries, own());
+        let roots = self.roots(&entries).filter(|pid| !own.contains(pid));
+        let mut found: BTreeSet<i32> = roots.collect();
+        let below = table::descendants(&entries, found.iter().copied());
+        found.extend(below.iter().map(|entry| entry.pid));
+        entries.retain(|entry| {
+            let is_found = found.contains(&entry.pid) || self.known.contains(&entry.key());
+            is_found && !entry.is_dead && !own.contains(&entry.pid)
+        });
+        self.known.extend(entries.iter().map(Entry::key));
+        Ok(entries)
     }
 
     /// Returns processes that carry the mark or are in the session that the shim opened.
@@ -234,27 +198,18 @@ impl Sweep {
         let since = self.shim.as_ref().map_or(0, |shim| shim.start_time);
         // The number of a session stays taken while it has members: if another process has it now,
         // all of them are gone.
-        let stranger = |shim: &&ProcessId| {
-            entries
-                .iter()
-                .any(|e| e.pid == shim.pid && e.start_time != shim.start_time)
+        let is_taken = |shim: &ProcessId| {
+            let mut entries = entries.iter();
+            entries.any(|e| e.pid == shim.pid && e.start_time != shim.start_time)
         };
-        let session = self
-            .shim
-            .as_ref()
-            .filter(|shim| !stranger(shim))
-            .map(|shim| shim.pid);
+        let session = self.shim.as_ref().filter(|shim| !is_taken(shim));
+        let session = session.map(|shim| shim.pid);
         let belongs = move |entry: &&Entry| {
             entry.start_time >= since
                 && (session == Some(entry.session) || table::carries(entry.pid, &self.mark))
         };
         entries.iter().filter(belongs).map(|entry| entry.pid)
     }
-}
-
-fn kill(entry: &Entry) {
-    // A process that could not be killed appears in the next snapshot.
-    table::signal(entry, Signal::KILL).ok();
 }
 
 #[cfg(test)]
@@ -273,7 +228,8 @@ mod tests {
         let sweep = Sweep {
             mark: format!("{MARK}=/nowhere").into(),
             shim: Some(shim),
-            known: BTreeMap::new(),
+            known: BTreeSet::new(),
+            asked: BTreeSet::new(),
         };
         let entry = |pid, start_time| Entry {
             pid,

@@ -1,9 +1,10 @@
 //! Files in a run's directory that record who holds it and how the run ended.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::ErrorKind;
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
 
@@ -14,17 +15,34 @@ use crate::files::{self, Refused, SMALL};
 /// could record the end.
 pub(crate) fn read_exit(dir: &Path) -> Result<Option<Exit>, ProcessError> {
     let path = exit_path(dir);
-    match files::read(&path, SMALL) {
-        Ok(text) => serde_json::from_slice(&text)
-            .map(Some)
-            .map_err(|source| ProcessError::BadExit { path, source }),
-        // A shim writes a regular file: anything else was put there by someone else and means
-        // nothing.
-        Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => {
-            Ok(None)
-        }
-        Err(error) => Err(ProcessError::file("read", &path)(error)),
+    // A shim writes a regular file: anything else was put there by someone else and means nothing.
+    let Some(text) = if_readable(&path, files::read(&path, SMALL))? else {
+        return Ok(None);
+    };
+    let exit = serde_json::from_slice(&text);
+    exit.map(Some)
+        .map_err(|source| ProcessError::BadExit { path, source })
+}
+
+/// Returns what was read from a file; `None` if there is no regular file of a sensible size.
+pub(super) fn if_readable<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>, ProcessError> {
+    match read {
+        Err(error) if Refused::of(&error).is_some() => Ok(None),
+        read => if_there(read).map_err(ProcessError::file("read", path)),
     }
+}
+
+/// Turns the error for a missing file into `None`.
+pub(super) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+pub(super) fn exists(path: &Path) -> Result<bool, ProcessError> {
+    let exists = path.try_exists();
+    exists.map_err(ProcessError::file("inspect", path))
 }
 
 /// Holds the run's lock until it is dropped or the process is gone.
@@ -35,11 +53,7 @@ pub(super) struct Lock {
 /// Creates the directory of a run that is about to start.
 pub(super) fn make(dir: &Path) -> Result<(), ProcessError> {
     files::make_private_dir(dir).map_err(ProcessError::file("make", dir))?;
-    if is_over(dir)?
-        || shim_path(dir)
-            .try_exists()
-            .map_err(ProcessError::file("inspect", dir))?
-    {
+    if is_over(dir)? || exists(&shim_path(dir))? {
         return Err(ProcessError::FolderUsed {
             dir: dir.to_owned(),
         });
@@ -49,17 +63,10 @@ pub(super) fn make(dir: &Path) -> Result<(), ProcessError> {
 
 /// Creates the directory; `false` if the name is already taken.
 pub(super) fn make_new(dir: &Path) -> Result<bool, ProcessError> {
-    let private = |recursive| {
-        let mut builder = DirBuilder::new();
-        builder.mode(0o700).recursive(recursive);
-        builder
-    };
     if let Some(parent) = dir.parent() {
-        private(true)
-            .create(parent)
-            .map_err(ProcessError::file("make", parent))?;
+        files::make_private_dir(parent).map_err(ProcessError::file("make", parent))?;
     }
-    match private(false).create(dir) {
+    match DirBuilder::new().mode(0o700).create(dir) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(ProcessError::file("make", dir)(error)),
@@ -72,14 +79,17 @@ pub(super) fn move_aside(dir: &Path) -> Result<(), ProcessError> {
     loop {
         let mut aside = dir.as_os_str().to_owned();
         aside.push(format!(".old-{n}"));
-        match fs::symlink_metadata(&aside) {
-            Ok(_) => n += 1,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return fs::rename(dir, &aside).map_err(ProcessError::file("move aside", dir));
-            }
-            Err(error) => return Err(ProcessError::file("inspect", Path::new(&aside))(error)),
+        if meta_of(Path::new(&aside))?.is_none() {
+            return fs::rename(dir, &aside).map_err(ProcessError::file("move aside", dir));
         }
+        n += 1;
     }
+}
+
+/// Returns facts about a file, without following a symlink; `None` if it does not exist.
+pub(super) fn meta_of(path: &Path) -> Result<Option<Metadata>, ProcessError> {
+    let meta = if_there(fs::symlink_metadata(path));
+    meta.map_err(ProcessError::file("inspect", path))
 }
 
 /// Removes the directory of a run with its contents; `false` if a process of the run still holds
@@ -87,13 +97,11 @@ pub(super) fn move_aside(dir: &Path) -> Result<(), ProcessError> {
 pub(crate) fn remove_folder(dir: &Path) -> Result<bool, ProcessError> {
     // `runs/..` is inside `runs` only textually.
     if dir.file_name().is_none() {
-        let error = std::io::Error::new(ErrorKind::InvalidInput, "it has no file name");
+        let error = io::Error::new(ErrorKind::InvalidInput, "it has no file name");
         return Err(ProcessError::file("remove", dir)(error));
     }
-    let meta = match fs::symlink_metadata(dir) {
-        Ok(meta) => meta,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
-        Err(error) => return Err(ProcessError::file("inspect", dir)(error)),
+    let Some(meta) = meta_of(dir)? else {
+        return Ok(true);
     };
     if !meta.is_dir() {
         fs::remove_file(dir).map_err(ProcessError::file("remove", dir))?;
@@ -131,15 +139,7 @@ pub(super) fn lock_path(dir: &Path) -> PathBuf {
 
 /// Returns true if this run has ended, or was abandoned before it started.
 pub(super) fn is_over(dir: &Path) -> Result<bool, ProcessError> {
-    for path in [exit_path(dir), settled_path(dir)] {
-        if path
-            .try_exists()
-            .map_err(ProcessError::file("inspect", &path))?
-        {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok(exists(&exit_path(dir))? || exists(&settled_path(dir))?)
 }
 
 /// Prevents any shim from starting an agent in this directory from now on. Must be called with the
@@ -156,15 +156,10 @@ pub(super) fn write_shim(dir: &Path, shim: &ProcessId) -> Result<(), ProcessErro
 
 pub(super) fn read_shim(dir: &Path) -> Result<Option<ProcessId>, ProcessError> {
     let path = shim_path(dir);
-    match files::read_text(&path, SMALL) {
-        // It may be truncated by a power failure, or written by the agent: a file that does not
-        // name a process must not prevent the run from being settled by its mark.
-        Ok(text) => Ok(text.parse().ok()),
-        Err(error) if error.kind() == ErrorKind::NotFound || Refused::of(&error).is_some() => {
-            Ok(None)
-        }
-        Err(error) => Err(ProcessError::file("read", &path)(error)),
-    }
+    let text = if_readable(&path, files::read_text(&path, SMALL))?;
+    // It may be truncated by a power failure, or written by the agent: a file that does not name a
+    // process must not prevent the run from being settled by its mark.
+    Ok(text.and_then(|text| text.parse().ok()))
 }
 
 /// Returns when a run ended, in seconds since 1970.
@@ -172,18 +167,8 @@ pub(super) fn read_shim(dir: &Path) -> Result<Option<ProcessId>, ProcessError> {
 /// This is the time at which its shim recorded the end or, if the machine went down with it, the
 /// time of the next boot. `None` if unknown.
 pub(crate) fn ended_at(dir: &Path) -> Result<Option<u64>, ProcessError> {
-    let path = exit_path(dir);
-    match fs::symlink_metadata(&path).and_then(|meta| meta.modified()) {
-        Ok(time) => {
-            return Ok(time
-                .duration_since(std::time::UNIX_EPOCH)
-                .ok()
-                .map(|since| since.as_secs()));
-        }
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(ProcessError::file("inspect", &path)(error));
-        }
-        Err(_) => {}
+    if let Some(since) = modified(&exit_path(dir))? {
+        return Ok(Some(since.as_secs()));
     }
     match read_shim(dir)? {
         Some(shim) if !shim.is_of_this_boot()? => Ok(came_up_at()),
@@ -191,13 +176,21 @@ pub(crate) fn ended_at(dir: &Path) -> Result<Option<u64>, ProcessError> {
     }
 }
 
+/// Returns when a file was modified, since 1970; `None` if it does not exist.
+pub(super) fn modified(path: &Path) -> Result<Option<Duration>, ProcessError> {
+    let Some(meta) = meta_of(path)? else {
+        return Ok(None);
+    };
+    let time = meta
+        .modified()
+        .map_err(ProcessError::file("inspect", path))?;
+    Ok(time.duration_since(UNIX_EPOCH).ok())
+}
+
 fn came_up_at() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
-    stat.lines()
-        .find_map(|line| line.strip_prefix("btime "))?
-        .trim()
-        .parse()
-        .ok()
+    let time = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    time.trim().parse().ok()
 }
 
 /// Writes `exit.json` atomically, also across a power failure: written to a temporary file, synced,

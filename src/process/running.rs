@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
 
-use super::children::{self, Known};
+use super::children::{self, Known, number};
 use super::command::command;
 use super::terminate::later;
 use super::{Exit, Job, MARK, ProcessError, ProcessId, RUN, run_dir, table};
@@ -61,25 +61,19 @@ pub(crate) async fn start(shim_program: &Path, job: &Job) -> Result<Running, Pro
     };
     // Both exist until the child is waited for.
     let gone = || hand_over(rustix::io::Errno::SRCH.into());
-    let pid = child
-        .id()
-        .and_then(|pid| i32::try_from(pid).ok())
-        .ok_or_else(gone)?;
+    let pid = child.id().and_then(number).ok_or_else(gone)?;
     let shim = ProcessId::of(pid)?;
     let mut stdin = child.stdin.take().ok_or_else(gone)?;
     stdin.write_all(&line).await.map_err(hand_over)?;
     crash_point!("start_after_job");
-    let overdue_at = later(
-        Instant::now(),
-        job.limits.total.saturating_add(job.limits.grace),
-    ) + SHIM_OVERDUE;
+    let longest = job.limits.total.saturating_add(job.limits.grace);
     Ok(Running {
         shim,
         child,
         _known: known,
         stdin: Some(stdin),
         dir: job.dir.clone(),
-        overdue_at,
+        overdue_at: later(Instant::now(), longest) + SHIM_OVERDUE,
     })
 }
 

@@ -21,6 +21,7 @@ use super::shim_protocol::{Orders, Signals};
 use super::watch::{Child, watch};
 use super::{Exit, Job, MARK, ProcessError, ProcessId, RUN, run_dir};
 use crate::failpoint::crash_point;
+use crate::sanitize;
 use crate::work::Ended;
 
 pub(crate) fn shim_main() -> ExitCode {
@@ -31,11 +32,8 @@ pub(crate) fn shim_main() -> ExitCode {
     match attend() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let source = std::error::Error::source(&error)
-                .map(|source| format!(": {source}"))
-                .unwrap_or_default();
             // Goes to `shim.err`; if even that fails, it cannot be reported anywhere.
-            writeln!(io::stderr(), "{error}{source}").ok();
+            writeln!(io::stderr(), "{}", sanitize::chain(&error)).ok();
             ExitCode::FAILURE
         }
     }
@@ -71,10 +69,7 @@ async fn run() -> Result<(), ProcessError> {
     }
     run_dir::write_shim(&job.dir, &ProcessId::own()?)?;
     let exit = if let Some(order) = orders.waiting().await {
-        Exit {
-            detail: Some("before it began".to_owned()),
-            ..never_ran(order.ended())
-        }
+        never_ran(order.ended(), "before it began".to_owned())
     } else {
         crash_point!("shim_before_spawn");
         match spawn(&job) {
@@ -82,10 +77,7 @@ async fn run() -> Result<(), ProcessError> {
                 crash_point!("shim_after_spawn");
                 watch(&job, child, &mut orders, &mut signals).await
             }
-            Err(detail) => Exit {
-                detail: Some(detail),
-                ..never_ran(Ended::NotStarted)
-            },
+            Err(detail) => never_ran(Ended::NotStarted, detail),
         }
     };
     crash_point!("shim_before_exit_json");
@@ -136,7 +128,7 @@ fn stream() -> io::Result<(pipe::Receiver, io::PipeWriter)> {
     Ok((pipe::Receiver::from_owned_fd(reader.into())?, writer))
 }
 
-fn never_ran(ended: Ended) -> Exit {
+fn never_ran(ended: Ended, detail: String) -> Exit {
     Exit {
         ended,
         status: None,
@@ -146,6 +138,6 @@ fn never_ran(ended: Ended) -> Exit {
         leftovers: 0,
         survivors: 0,
         elapsed_ms: 0,
-        detail: None,
+        detail: Some(detail),
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use tokio::time::Instant;
 
+use super::children::own;
 use super::table::{self, Entry, Key};
 
 /// Delay between two snapshots of the process table.
@@ -90,18 +91,13 @@ impl Ending {
     pub(super) fn pass(&mut self, now: Instant, agent: Agent) {
         self.next_pass = now + PAUSE;
         let Ok(entries) = table::scan() else { return };
-        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let own = own();
         let mut found = table::descendants(&entries, [own]);
         if !table::ORPHANS_COME_TO_US {
             found.extend(entries.iter().filter(|e| self.groups.contains(&e.group)));
         }
         found.retain(|entry| !entry.is_dead);
-        self.groups.extend(
-            found
-                .iter()
-                .map(|entry| entry.group)
-                .filter(|group| *group != own),
-        );
+        self.groups.extend(groups(&found, own));
         self.alive = Some(found.iter().map(Entry::key).collect::<BTreeSet<_>>().len());
         if now < self.ask_at {
             return;
@@ -110,11 +106,8 @@ impl Ending {
             kill(&found, own);
         } else {
             let spared = self.spared.map(|pid| pid.as_raw_nonzero().get());
-            for entry in found
-                .iter()
-                .filter(|entry| !self.signalled.contains(&entry.key()))
-            {
-                if Some(entry.pid) != spared {
+            for entry in found.iter().filter(|entry| Some(entry.pid) != spared) {
+                if !self.signalled.contains(&entry.key()) {
                     ask(entry);
                 }
             }
@@ -148,7 +141,7 @@ pub(super) fn reap(agent: Pid) -> (Option<WaitStatus>, Children) {
 }
 
 /// Sends SIGTERM and SIGCONT: a stopped process must be resumed to receive it.
-fn ask(entry: &Entry) {
+pub(super) fn ask(entry: &Entry) {
     for signal in [Signal::TERM, Signal::CONT] {
         // A process that could not be signalled appears in the next pass.
         table::signal(entry, signal).ok();
@@ -157,11 +150,7 @@ fn ask(entry: &Entry) {
 
 /// Kills by group first: the kernel does that atomically, so that no member can fork out of it.
 fn kill(found: &[Entry], own: i32) {
-    let groups: BTreeSet<i32> = found
-        .iter()
-        .map(|entry| entry.group)
-        .filter(|group| *group != own)
-        .collect();
+    let groups: BTreeSet<i32> = groups(found, own).collect();
     for group in groups.into_iter().filter_map(Pid::from_raw) {
         // Its members follow one by one.
         rustix::process::kill_process_group(group, Signal::KILL).ok();
@@ -170,6 +159,12 @@ fn kill(found: &[Entry], own: i32) {
         // A process that could not be killed appears in the next pass.
         table::signal(entry, Signal::KILL).ok();
     }
+}
+
+/// Returns the groups of processes except that of the shim.
+fn groups(found: &[Entry], own: i32) -> impl Iterator<Item = i32> {
+    let groups = found.iter().map(|entry| entry.group);
+    groups.filter(move |group| *group != own)
 }
 
 pub(super) fn later(now: Instant, wait: Duration) -> Instant {

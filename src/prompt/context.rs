@@ -255,6 +255,7 @@ struct Piece<'a> {
 }
 
 /// Pieces that a prompt contains.
+#[derive(Default)]
 struct Chosen {
     guidance: Vec<Value>,
     feedback: Vec<Value>,
@@ -282,11 +283,7 @@ impl<'a> Pieces<'a> {
         self.all.push(Piece {
             key,
             rank,
-            parts: [
-                sanitize::comment(text, usize::MAX),
-                Cleaned::default(),
-                Cleaned::default(),
-            ],
+            parts: [whole(text), Cleaned::default(), Cleaned::default()],
             from,
             finding: None,
         });
@@ -299,18 +296,15 @@ impl<'a> Pieces<'a> {
         from: &'static str,
         finding: &'a Finding,
     ) {
-        let optional = |raw: Option<&str>| {
-            raw.map(|raw| sanitize::comment(raw, usize::MAX))
-                .unwrap_or_default()
-        };
+        let parts = [
+            Some(&finding.text),
+            finding.failure.as_ref(),
+            finding.suggestion.as_ref(),
+        ];
         self.all.push(Piece {
             key,
             rank: Rank::Finding(finding.severity, Reverse(at), n),
-            parts: [
-                sanitize::comment(&finding.text, usize::MAX),
-                optional(finding.failure.as_deref()),
-                optional(finding.suggestion.as_deref()),
-            ],
+            parts: parts.map(|raw| raw.map_or_else(Cleaned::default, |raw| whole(raw))),
             from,
             finding: Some(finding),
         });
@@ -320,11 +314,7 @@ impl<'a> Pieces<'a> {
     fn choose(self, limit: usize, told: &BTreeMap<String, usize>, tally: &mut Tally) -> Chosen {
         let waiting: Vec<Waiting> = self.all.iter().map(|piece| piece.waiting(told)).collect();
         let ends = portion(&waiting, limit);
-        let mut chosen = Chosen {
-            guidance: Vec::new(),
-            feedback: Vec::new(),
-            findings: Vec::new(),
-        };
+        let mut chosen = Chosen::default();
         let mut findings: Vec<(Rank, Value)> = Vec::new();
         for ((piece, waiting), end) in self.all.iter().zip(&waiting).zip(ends) {
             let end = piece.boundary(end);
@@ -429,6 +419,11 @@ impl Piece<'_> {
     }
 }
 
+/// Sanitizes a comment without cutting it.
+fn whole(raw: &str) -> Cleaned {
+    sanitize::comment(raw, usize::MAX)
+}
+
 /// Sanitizes and marks texts, and counts what they lose.
 #[derive(Default)]
 pub(super) struct Tally {
@@ -515,8 +510,6 @@ impl Tally {
 
 /// Returns a commit id and nothing else: it is used in our own sentences.
 fn hex(sha: &str) -> String {
-    sha.chars()
-        .filter(char::is_ascii_hexdigit)
-        .take(64)
-        .collect()
+    let digits = sha.chars().filter(char::is_ascii_hexdigit);
+    digits.take(64).collect()
 }

@@ -19,13 +19,8 @@ pub(super) fn mark(cleaned: &Cleaned) -> String {
 /// Returns the first untrusted text that is not inside a fence.
 pub(super) fn unfenced(rendered: &str) -> Option<String> {
     let (_, after) = rendered.split_once([OPEN, CLOSE])?;
-    Some(
-        after
-            .split([OPEN, CLOSE])
-            .next()
-            .unwrap_or_default()
-            .to_string(),
-    )
+    let inside = after.split([OPEN, CLOSE]).next();
+    Some(inside.unwrap_or_default().to_owned())
 }
 
 /// Formats the nonce for a prompt.

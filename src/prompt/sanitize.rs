@@ -1,6 +1,8 @@
 //! Sanitizes untrusted text for an agent: characters that a person cannot see are removed, and text
 //! that is too long is cut. It never interprets the text.
 
+use crate::text::joined;
+
 /// Sanitized text, and what it lost, in bytes of UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Cleaned {
@@ -23,11 +25,7 @@ const LINE_CAP: usize = 512;
 /// Sanitizes a title, branch or path: one short line.
 pub(super) fn line(raw: &str) -> Cleaned {
     let visible = visible(raw);
-    let text = visible
-        .text
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let text = joined(visible.text.split_whitespace(), " ");
     cut(Cleaned { text, ..visible }, LINE_CAP, Keep::Head)
 }
 
@@ -38,23 +36,16 @@ pub(super) fn block(raw: &str, cap: usize, keep: Keep) -> Cleaned {
 
 /// Sanitizes a comment from a forge, where HTML comments are not shown to people.
 pub(super) fn comment(raw: &str, cap: usize) -> Cleaned {
-    let visible = visible(raw);
-    let text = without_html_comments(&visible.text);
-    let stripped = visible.stripped + visible.text.len() - text.len();
-    cut(
-        Cleaned {
-            text,
-            stripped,
-            left_out: 0,
-        },
-        cap,
-        Keep::Head,
-    )
+    let mut cleaned = visible(raw);
+    let text = without_html_comments(&cleaned.text);
+    cleaned.stripped += cleaned.text.len() - text.len();
+    cleaned.text = text;
+    cut(cleaned, cap, Keep::Head)
 }
 
 fn visible(raw: &str) -> Cleaned {
-    let mut text = String::with_capacity(raw.len());
-    let mut stripped = 0;
+    let mut cleaned = Cleaned::default();
+    let text = &mut cleaned.text;
     let mut chars = raw.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
@@ -65,15 +56,11 @@ fn visible(raw: &str) -> Cleaned {
                 }
             }
             '\u{2028}' | '\u{2029}' => text.push('\n'),
-            c if is_hidden(c) => stripped += c.len_utf8(),
+            c if is_hidden(c) => cleaned.stripped += c.len_utf8(),
             c => text.push(c),
         }
     }
-    Cleaned {
-        text,
-        stripped,
-        left_out: 0,
-    }
+    cleaned
 }
 
 /// True for characters that are invisible, reorder displayed text, or control a terminal.
@@ -113,12 +100,8 @@ fn without_html_comments(text: &str) -> String {
     kept
 }
 
-fn cut(cleaned: Cleaned, cap: usize, keep: Keep) -> Cleaned {
-    let Cleaned {
-        mut text,
-        stripped,
-        left_out,
-    } = cleaned;
+fn cut(mut cleaned: Cleaned, cap: usize, keep: Keep) -> Cleaned {
+    let text = &mut cleaned.text;
     let before = text.len();
     if before > cap {
         match keep {
@@ -126,12 +109,8 @@ fn cut(cleaned: Cleaned, cap: usize, keep: Keep) -> Cleaned {
             Keep::Tail => drop(text.drain(..text.ceil_char_boundary(before - cap))),
         }
     }
-    let left_out = left_out + before - text.len();
-    Cleaned {
-        text,
-        stripped,
-        left_out,
-    }
+    cleaned.left_out += before - text.len();
+    cleaned
 }
 
 #[cfg(test)]

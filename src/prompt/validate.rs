@@ -123,13 +123,8 @@ impl TemplateSource<'_> {
     }
 
     fn fault(&self, fault: Fault, place: Range<usize>, title: &str, label: &str) -> PromptError {
-        let line = self
-            .source
-            .bytes()
-            .take(place.start)
-            .filter(|&byte| byte == b'\n')
-            .count()
-            + 1;
+        let before = self.source.bytes().take(place.start);
+        let line = 1 + before.filter(|&byte| byte == b'\n').count();
         let help = match fault {
             Fault::Syntax => {
                 "template syntax: https://docs.rs/minijinja/3/minijinja/syntax/".to_string()

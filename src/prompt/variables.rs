@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::prompt::sanitize::Cleaned;
 use crate::prompt::{Name, fence};
+use crate::text::list;
 
 /// Name that a template may use, with its fields (those of each element, if it is a list).
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -184,11 +185,7 @@ impl Name {
             [] => variable.name.to_string(),
             fields => format!("{} (.{})", variable.name, fields.join(" .")),
         };
-        self.variables()
-            .iter()
-            .map(one)
-            .collect::<Vec<_>>()
-            .join(", ")
+        list(self.variables().iter().map(one))
     }
 
     /// Returns sample values for three trials of a template: see [`Trial`]. The value of an
@@ -205,20 +202,20 @@ impl Name {
 impl Variable {
     fn value(&self, trial: Trial) -> Value {
         let is_set = trial != Trial::Empty;
-        let list = |one: Value| Value::from_iter(is_set.then_some(one));
+        let list_of = |one: Value| Value::from_iter(is_set.then_some(one));
         let or_none = |one: Value| if is_set { one } else { Value::from(()) };
         match self.shape {
             Shape::Word => Value::from("0"),
-            Shape::Words => list(Value::from("0")),
+            Shape::Words => list_of(Value::from("0")),
             Shape::Number => Value::from(u8::from(is_set)),
             Shape::NumberOrNone => or_none(Value::from(1)),
             Shape::Flag => Value::from(is_set),
             Shape::Line => outside(self.name),
-            Shape::Lines => list(outside(self.name)),
+            Shape::Lines => list_of(outside(self.name)),
             Shape::Record => self.record(&format!("{}.", self.name), trial),
             Shape::RecordOrNone => or_none(self.record(&format!("{}.", self.name), trial)),
             // A loop gives each record its own name.
-            Shape::Records => list(self.record("", trial)),
+            Shape::Records => list_of(self.record("", trial)),
         }
     }
 

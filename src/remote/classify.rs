@@ -5,6 +5,7 @@
 //! anything.
 
 use super::{RemoteError, url};
+use crate::text::joined;
 use crate::{sanitize, secret_scan};
 
 /// Messages by kind. The order matters: ssh ends every failure with "Could not read from remote
@@ -106,35 +107,21 @@ enum Kind {
 
 /// Returns the error for a failed call.
 pub(super) fn of(failure: &Failure<'_>) -> RemoteError {
-    let own: Vec<&str> = failure
-        .stderr
-        .lines()
-        .filter(|line| !line.starts_with("remote:"))
-        .collect();
-    let has = |words: &&[&str]| {
-        own.iter()
-            .any(|line| words.iter().any(|word| line.contains(word)))
-    };
-    let kind = WORDS
-        .iter()
-        .find(|(_, words)| has(words))
-        .map(|(kind, _)| *kind);
-    let (url, message) = (
-        url::without_userinfo(failure.url),
-        message(failure.stderr, failure.hidden),
-    );
-    match kind {
-        Some(Kind::Killed) => RemoteError::Killed { args: failure.args },
+    let own = failure.stderr.lines();
+    let own = own.filter(|line| !line.starts_with("remote:"));
+    let has = |word: &&str| own.clone().any(|line| line.contains(word));
+    let kind = WORDS.iter().find(|(_, words)| words.iter().any(has));
+    let (args, url) = (failure.args, url::without_userinfo(failure.url));
+    let message = message(failure.stderr, failure.hidden);
+    match kind.map(|(kind, _)| kind) {
+        Some(Kind::Killed) => RemoteError::Killed { args },
         Some(Kind::NoSpace) => RemoteError::NoSpace,
         Some(Kind::Locked) => RemoteError::Locked { message },
         Some(Kind::Protocol) => RemoteError::Protocol { url, message },
         Some(Kind::Auth) => RemoteError::Auth { url, message },
         Some(Kind::NotFound) => RemoteError::NotFound { url, message },
         Some(Kind::Unreachable) => RemoteError::Unreachable { url, message },
-        None => RemoteError::Failed {
-            args: failure.args,
-            message,
-        },
+        None => RemoteError::Failed { args, message },
     }
 }
 
@@ -153,21 +140,15 @@ pub(super) fn message(text: &str, hidden: &[String]) -> String {
         text = text.replace(value.as_str(), "***");
     }
     let text = secret_scan::hide(&url::without_userinfo(&text));
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    let hints = [
+    let not_shown = [
+        "",
         "Please make sure you have the correct access rights",
         "and the repository exists.",
     ];
-    let lines: Vec<String> = lines
-        .into_iter()
-        .filter(|line| !hints.contains(line))
-        .map(sanitize::line)
-        .collect();
-    lines.join("; ").chars().take(1_000).collect()
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !not_shown.contains(line));
+    let text = joined(lines.map(sanitize::line), "; ");
+    text.chars().take(1_000).collect()
 }
 
 #[cfg(test)]

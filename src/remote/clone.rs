@@ -12,8 +12,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::{Remote, RemoteError, Result};
-use crate::clock;
 use crate::failpoint::crash_point;
+use crate::git::is_older;
 
 const HEAD: &str = "ref: refs/heads/remand-has-no-branch\n";
 
@@ -100,23 +100,12 @@ impl Remote {
 
     fn make(&self) -> Result<()> {
         let dir = self.path();
-        if let Ok(meta) = dir.symlink_metadata()
-            && !meta.is_dir()
-        {
-            return Err(RemoteError::NotReady {
-                path: dir.to_owned(),
-            });
+        if dir.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
+            return Err(self.not_ready());
         }
-        for folder in [
-            dir.to_owned(),
-            dir.join("objects"),
-            dir.join("objects/info"),
-            dir.join("refs"),
-        ] {
-            let made = fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(&folder);
+        for folder in ["objects/info", "refs"].map(|name| dir.join(name)) {
+            let mut builder = fs::DirBuilder::new();
+            let made = builder.recursive(true).mode(0o700).create(&folder);
             made.map_err(RemoteError::file("make", &folder))?;
         }
         remove(&dir.join("objects/info/alternates"))?;
@@ -135,19 +124,19 @@ impl Remote {
         let reads = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_default();
         let is_folder = dir.symlink_metadata().is_ok_and(|meta| meta.is_dir());
         let is_ours = reads("config") == CONFIG && reads("HEAD") == HEAD;
-        let borrows = dir
-            .join("objects/info/alternates")
-            .symlink_metadata()
-            .is_ok()
-            || dir.join("commondir").symlink_metadata().is_ok()
-            || dir.join("config.worktree").symlink_metadata().is_ok();
+        let borrows = ["objects/info/alternates", "commondir", "config.worktree"]
+            .iter()
+            .any(|name| dir.join(name).symlink_metadata().is_ok());
         if is_folder && is_ours && !borrows {
             Ok(())
         } else {
-            Err(RemoteError::NotReady {
-                path: dir.to_owned(),
-            })
+            Err(self.not_ready())
         }
+    }
+
+    fn not_ready(&self) -> RemoteError {
+        let path = self.path().to_owned();
+        RemoteError::NotReady { path }
     }
 }
 
@@ -155,15 +144,13 @@ impl Remote {
 /// concurrently.
 fn replace(path: &Path, text: &str) -> Result<()> {
     let new = path.with_extension(format!("new-{}", Uuid::new_v4()));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)
-        .map_err(RemoteError::file("write", &new))?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .map_err(RemoteError::file("write", &new))?;
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(&new);
+    file.and_then(|mut file| {
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.sync_all())
+    })
+    .map_err(RemoteError::file("write", &new))?;
     fs::rename(&new, path).map_err(RemoteError::file("replace", path))
 }
 
@@ -180,11 +167,8 @@ fn locks_below(folder: &Path) -> Result<Vec<PathBuf>> {
         for entry in entries {
             let entry = entry.map_err(RemoteError::file("read", &folder))?;
             let path = entry.path();
-            if entry
-                .file_type()
-                .map_err(RemoteError::file("inspect", &path))?
-                .is_dir()
-            {
+            let kind = entry.file_type();
+            if kind.map_err(RemoteError::file("inspect", &path))?.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|ending| ending == "lock") {
                 locks.push(path);
@@ -195,13 +179,7 @@ fn locks_below(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn remove_stale(lock: &Path, aged: Duration) -> Result<()> {
-    let Ok(modified) = lock.symlink_metadata().and_then(|meta| meta.modified()) else {
-        return Ok(());
-    };
-    let age = clock::now()
-        .utc()
-        .signed_duration_since(chrono::DateTime::<chrono::Utc>::from(modified));
-    if age.to_std().is_ok_and(|age| age > aged) {
+    if is_older(lock, aged) {
         remove(lock)
     } else {
         Ok(())

@@ -7,8 +7,9 @@ use std::ffi::OsString;
 use super::classify::{self, Failure};
 use super::url::{self, Way};
 use super::{Remote, RemoteError, Result};
-use crate::git::GitError;
-use crate::process::{self, ProcessError, Short, ShortOutput};
+use crate::git::{GitError, shell_quoted, utf8};
+use crate::process::{self, ProcessError, Short};
+use crate::text::joined;
 
 /// Maximum output size: enough for what a remote reports about one branch; it could be endless.
 const CAP: usize = 1024 * 1024;
@@ -34,7 +35,7 @@ const CONFIG: &[&str] = &[
     "http.lowSpeedTime=60",
 ];
 
-const ENVIRONMENT: &[(&str, &str)] = &[
+const ENVIRONMENT: [(&str, &str); 9] = [
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
     // Always fails, which git distinguishes from an empty answer; it would use that as the name.
@@ -64,6 +65,11 @@ impl Remote {
     /// Returns the output of a call that must succeed.
     pub(super) async fn say(&self, name: &'static str, args: &[&str]) -> Result<String> {
         let ended = self.call(name, args).await?;
+        self.output(name, ended)
+    }
+
+    /// Returns the output of a call that must have succeeded.
+    pub(super) fn output(&self, name: &'static str, ended: Ended) -> Result<String> {
         if ended.status == Some(0) {
             Ok(ended.stdout)
         } else {
@@ -72,8 +78,8 @@ impl Remote {
     }
 
     pub(super) fn trouble(&self, name: &'static str, ended: &Ended) -> RemoteError {
-        if let Err(killed) = self.not_killed(name, ended) {
-            return killed;
+        if ended.is_killed {
+            return RemoteError::Killed { args: name };
         }
         classify::of(&Failure {
             args: name,
@@ -83,14 +89,19 @@ impl Remote {
         })
     }
 
-    /// Checks the end of a call: a git that was killed by a signal has no result.
-    #[expect(clippy::unused_self, reason = "same form as the other steps of a call")]
-    fn not_killed(&self, name: &'static str, ended: &Ended) -> Result<()> {
+    /// Runs a call that asks about settings; `None` if it fails. A git that was killed by a signal
+    /// has no result.
+    async fn setting(
+        &self,
+        name: &'static str,
+        args: &[&str],
+        env: &BTreeMap<String, String>,
+    ) -> Result<Option<String>> {
+        let ended = self.run(name, args, &[], env.clone()).await?;
         if ended.is_killed {
-            Err(RemoteError::Killed { args: name })
-        } else {
-            Ok(())
+            return Err(RemoteError::Killed { args: name });
         }
+        Ok((ended.status == Some(0)).then_some(ended.stdout))
     }
 
     /// Returns the remote's output, fit for display.
@@ -109,31 +120,16 @@ impl Remote {
         self.check()?;
         let mut env = self.environment();
         // The URL after the user's `insteadOf`: perhaps a mirror, or a path in a test.
-        let real = self
-            .run(name, &["ls-remote", "--get-url", "{url}"], &[], env.clone())
-            .await?;
-        self.not_killed(name, &real)?;
-        let real = if real.status == Some(0) {
-            url::way(real.stdout.trim_end()).unwrap_or(pinned)
-        } else {
-            pinned
-        };
-        env.insert(
-            "GIT_ALLOW_PROTOCOL".to_owned(),
-            allowed(pinned, real).to_owned(),
-        );
+        let ask = ["ls-remote", "--get-url", "{url}"];
+        let real = self.setting(name, &ask, &env).await?;
+        let real = real.and_then(|url| url::way(url.trim_end()).ok());
+        let real = real.unwrap_or(pinned);
+        let allowed = allowed(pinned, real).to_owned();
+        env.insert("GIT_ALLOW_PROTOCOL".to_owned(), allowed);
         let has_own = env.contains_key("GIT_SSH_COMMAND") || env.contains_key("GIT_SSH");
         if real != Way::Path && !has_own {
-            let own = self
-                .run(
-                    name,
-                    &["config", "--get", "core.sshCommand"],
-                    &[],
-                    env.clone(),
-                )
-                .await?;
-            self.not_killed(name, &own)?;
-            if own.status != Some(0) {
+            let ask = ["config", "--get", "core.sshCommand"];
+            if self.setting(name, &ask, &env).await?.is_none() {
                 env.insert("GIT_SSH_COMMAND".to_owned(), SSH.to_owned());
             }
         }
@@ -151,9 +147,9 @@ impl Remote {
     /// Returns the setting for the `gh` credential helper. It comes after the user's helpers, so it
     /// is called only if they have no answer.
     pub(super) fn helper(&self, real: Way) -> Option<String> {
-        let words: Vec<String> = self.reach.gh.iter().map(|word| quoted(word)).collect();
+        let words = joined(self.reach.gh.iter().map(|word| shell_quoted(word)), " ");
         (real == Way::Https && !words.is_empty())
-            .then(|| format!("credential.helper=!{} auth git-credential", words.join(" ")))
+            .then(|| format!("credential.helper=!{words} auth git-credential"))
     }
 
     /// Returns the user's environment. Of its `GIT_*` variables, only those that configure how to
@@ -176,16 +172,10 @@ impl Remote {
                 || name.starts_with("GIT_SSL_")
                 || name.starts_with("GIT_PROXY_SSL_")
         };
-        let given = self
-            .reach
-            .env
-            .iter()
-            .filter(|(name, _)| kept(name))
-            .map(|(n, v)| (n.clone(), v.clone()));
-        let ours = ENVIRONMENT
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        given.chain(ours).collect()
+        let mut env = self.reach.env.clone();
+        env.retain(|name, _| kept(name));
+        env.extend(ENVIRONMENT.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        env
     }
 
     pub(super) async fn run(
@@ -195,60 +185,37 @@ impl Remote {
         settings: &[String],
         mut env: BTreeMap<String, String>,
     ) -> Result<Ended> {
-        let git_dir = self.path();
-        let dir = git_dir.to_str().ok_or_else(|| GitError::NotUtf8 {
-            path: git_dir.to_owned(),
-        })?;
-        env.insert("GIT_DIR".to_owned(), dir.to_owned());
+        env.insert("GIT_DIR".to_owned(), utf8(self.path())?);
         let mut all: Vec<OsString> = vec!["--no-pager".into()];
-        for setting in CONFIG
-            .iter()
-            .copied()
-            .chain(settings.iter().map(String::as_str))
-        {
+        let settings = settings.iter().map(String::as_str);
+        for setting in CONFIG.iter().copied().chain(settings) {
             all.extend(["-c".into(), setting.into()]);
         }
-        all.extend(args.iter().map(|arg| {
-            OsString::from(if *arg == "{url}" {
-                self.reach.url.as_str()
-            } else {
-                *arg
-            })
+        all.extend(args.iter().map(|arg| match *arg {
+            "{url}" => OsString::from(&self.reach.url),
+            arg => arg.into(),
         }));
-        let env = env
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
-        let (cwd, limit) = (git_dir.to_owned(), self.reach.limit);
         let short = Short {
             program: "git".into(),
             args: all,
-            cwd,
-            env,
+            cwd: self.path().to_owned(),
+            env: process::os_variables(env),
             stdin: None,
-            limit,
+            limit: self.reach.limit,
             cap: CAP,
             is_wrapped: false,
         };
-        let output = process::short(&short)
-            .await
-            .map_err(|error| self.not_run(error))?;
-        let is_killed = output.was_killed();
-        let ShortOutput {
-            status,
-            stdout,
-            stderr,
-            truncated,
-        } = output;
-        if truncated && status == Some(0) {
+        let output = process::short(&short).await;
+        let output = output.map_err(|error| self.not_run(error))?;
+        if output.truncated && output.status == Some(0) {
             return Err(RemoteError::Output { args: name });
         }
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(Ended {
-            status,
-            is_killed,
-            stdout: text(stdout),
-            stderr: text(stderr),
+            status: output.status,
+            is_killed: output.was_killed(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
         })
     }
 
@@ -275,11 +242,8 @@ impl Remote {
                 .iter()
                 .any(|word| name.contains(word))
         };
-        let values = self
-            .reach
-            .env
-            .iter()
-            .filter(|(name, value)| is_secret(name) && value.len() >= 6);
+        let values = self.reach.env.iter();
+        let values = values.filter(|(name, value)| is_secret(name) && value.len() >= 6);
         values.map(|(_, value)| value.clone()).collect()
     }
 }
@@ -292,18 +256,13 @@ fn allowed(pinned: Way, real: Way) -> &'static str {
     }
 }
 
-/// Quotes a word for the shell with which git starts a helper.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::git::shell_quoted;
 
     #[test]
     fn a_word_stays_one_word() {
-        assert_eq!(quoted("/a b/gh"), "'/a b/gh'");
-        assert_eq!(quoted("it's; rm"), r"'it'\''s; rm'");
+        assert_eq!(shell_quoted("/a b/gh"), "'/a b/gh'");
+        assert_eq!(shell_quoted("it's; rm"), r"'it'\''s; rm'");
     }
 }

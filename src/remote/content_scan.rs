@@ -47,11 +47,9 @@ impl<'a> Judge<'a> {
         let mut held: Vec<&NetFile> = Vec::new();
         let mut bytes = 0;
         for (file, size) in files.into_iter().zip(sizes) {
-            if size > self.limits.max_file_bytes() {
-                let what = Wrong::TooBig {
-                    bytes: size,
-                    most: self.limits.max_file_bytes(),
-                };
+            let most = self.limits.max_file_bytes();
+            if size > most {
+                let what = Wrong::TooBig { bytes: size, most };
                 objections.push(Objection::at(self.covered(&file.path), what));
             }
             // The old version is of about the same size.
@@ -67,40 +65,25 @@ impl<'a> Judge<'a> {
     }
 
     async fn some(&self, files: &[&NetFile]) -> Result<Vec<Objection>> {
-        let blobs = files.iter().flat_map(|file| {
-            [
-                Some(&file.blob),
-                has_blob(file.old_mode).then_some(&file.old_blob),
-            ]
-            .into_iter()
-            .flatten()
-            .cloned()
-        });
-        let blobs: Vec<String> = blobs.collect();
-        let mut contents = self
-            .remote
-            .git
-            .blobs(&self.remote.place, &blobs, SCANNED)
-            .await?
-            .into_iter();
+        let mut blobs = Vec::new();
+        for file in files {
+            blobs.push(file.blob.clone());
+            blobs.extend(has_blob(file.old_mode).then(|| file.old_blob.clone()));
+        }
+        let (git, place) = (&self.remote.git, &self.remote.place);
+        let mut contents = git.blobs(place, &blobs, SCANNED).await?.into_iter();
         let mut objections = Vec::new();
         for file in files {
             let new = contents.next().unwrap_or_default();
-            let old = if has_blob(file.old_mode) {
-                contents.next().unwrap_or_default()
-            } else {
-                Vec::new()
-            };
+            let old = has_blob(file.old_mode).then(|| contents.next());
+            let old = old.flatten().unwrap_or_default();
             let mut object = |what| objections.push(Objection::at(self.covered(&file.path), what));
             if file.mode == LINK && !stays_inside(&file.path, &new) {
                 object(Wrong::Symlink);
             }
             // The name of a file can leak one, too.
-            for Hit { kind, line } in self
-                .hits(&new, &old)
-                .into_iter()
-                .chain(self.hits(&file.path, &[]))
-            {
+            let hits = [self.hits(&new, &old), self.hits(&file.path, &[])];
+            for Hit { kind, line } in hits.into_iter().flatten() {
                 object(Wrong::Secret { kind, line });
             }
         }
@@ -120,37 +103,29 @@ impl<'a> Judge<'a> {
         let (git, place) = (&self.remote.git, &self.remote.place);
         let mut objections = Vec::new();
         let commits = git.log(place, from, to).await?;
-        let new: BTreeSet<String> = git
-            .new_commits(place, from, to, FETCHED)
-            .await?
+        let new = git.new_commits(place, from, to, FETCHED).await?;
+        let new: BTreeSet<String> = new.into_iter().collect();
+        for commit in commits
             .into_iter()
-            .collect();
-        for commit in commits.iter().filter(|commit| new.contains(&commit.sha)) {
+            .filter(|commit| new.contains(&commit.sha))
+        {
             let text = format!("{}\n{}\n{}", commit.author, commit.subject, commit.body);
             if let Some(Hit { kind, .. }) = self.hits(text.as_bytes(), &[]).pop() {
-                objections.push(Objection::to_all(Wrong::SecretInMessage {
-                    kind,
-                    commit: commit.sha.clone(),
-                }));
+                let commit = commit.sha;
+                let what = Wrong::SecretInMessage { kind, commit };
+                objections.push(Objection::to_all(what));
             }
         }
         if new.len() < 2 {
             return Ok(objections);
         }
-        let judged: BTreeSet<&str> = net.iter().map(|file| file.blob.as_str()).collect();
-        let carried = git.new_blobs(place, from, to, FETCHED).await?;
-        let carried: Vec<_> = carried
-            .into_iter()
-            .filter(|(blob, _)| !judged.contains(blob.as_str()))
-            .collect();
+        let judged: BTreeSet<&String> = net.iter().map(|file| &file.blob).collect();
+        let mut carried = git.new_blobs(place, from, to, FETCHED).await?;
+        carried.retain(|(blob, _)| !judged.contains(blob));
         for some in carried.chunks(16) {
             let blobs: Vec<String> = some.iter().map(|(blob, _)| blob.clone()).collect();
-            for (content, (_, path)) in git
-                .blobs(place, &blobs, SCANNED / 4)
-                .await?
-                .iter()
-                .zip(some)
-            {
+            let contents = git.blobs(place, &blobs, SCANNED / 4).await?;
+            for (content, (_, path)) in contents.iter().zip(some) {
                 let Some(Hit { kind, .. }) = self.hits(content, &[]).pop() else {
                     continue;
                 };
@@ -167,24 +142,19 @@ impl<'a> Judge<'a> {
     /// Returns secrets that are in the new contents and not in the old ones.
     fn hits(&self, new: &[u8], old: &[u8]) -> Vec<Hit> {
         let line = |at: usize| 1 + new.iter().take(at).filter(|b| **b == b'\n').count();
+        let hit = |kind, at| Hit {
+            kind,
+            line: line(at),
+        };
         let own = self.canaries.find_new(new, old);
-        let mut hits: Vec<Hit> = own
-            .into_iter()
-            .map(|at| Hit {
-                kind: OWN,
-                line: line(at),
-            })
-            .collect();
+        let mut hits: Vec<Hit> = own.into_iter().map(|at| hit(OWN, at)).collect();
         if self.limits.secrets {
             let is_new = |found: &secret_scan::SecretHit| {
-                new.get(found.at.clone())
-                    .is_some_and(|text| position(old, text).is_none())
+                let text = new.get(found.at.clone());
+                text.is_some_and(|text| position(old, text).is_none())
             };
             let found = secret_scan::find(new).into_iter().filter(is_new);
-            hits.extend(found.map(|found| Hit {
-                kind: found.kind,
-                line: line(found.at.start),
-            }));
+            hits.extend(found.map(|found| hit(found.kind, found.at.start)));
         }
         hits
     }

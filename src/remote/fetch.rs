@@ -10,13 +10,8 @@ impl Remote {
     pub(crate) async fn head_of(&self, branch: &str) -> Result<Option<String>> {
         check_branch_name(branch).map_err(GitError::from)?;
         let name = format!("refs/heads/{branch}");
-        let output = self
-            .say(
-                "ls-remote",
-                &["ls-remote", "--quiet", "--refs", "--", "{url}", &name],
-            )
-            .await?;
-        read_refs(&output, &name)
+        let args = ["ls-remote", "--quiet", "--refs", "--", "{url}", &name];
+        read_refs(&self.say("ls-remote", &args).await?, &name)
     }
 
     /// Fetches a branch, even a rewritten one, and returns its head; `None` if the remote no longer
@@ -31,7 +26,6 @@ impl Remote {
             return Ok(Some(head));
         }
         self.make_room(branch).await?;
-        let refspec = format!("+refs/heads/{branch}:{name}");
         crash_point!("remote.fetch.before");
         let args = [
             "fetch",
@@ -40,10 +34,11 @@ impl Remote {
             "--no-write-fetch-head",
             "--no-recurse-submodules",
             "--refmap=",
+            "--",
+            "{url}",
+            &format!("+refs/heads/{branch}:{name}"),
         ];
-        let ended = self
-            .say("fetch", &[&args[..], &["--", "{url}", &refspec]].concat())
-            .await;
+        let ended = self.say("fetch", &args).await;
         crash_point!("remote.fetch.after");
         let now = self.git.resolve(&self.place, &name).await?;
         // Another process may have fetched it concurrently and locked the ref.
@@ -66,15 +61,9 @@ impl Remote {
         check_branch_name(branch).map_err(GitError::from)?;
         check_sha(sha)?;
         self.check()?;
-        self.git
-            .fetch_commit(
-                &self.place,
-                &from.common_dir,
-                sha,
-                &format!("refs/remand/taken/{sha}"),
-            )
-            .await?;
-        Ok(())
+        let (place, kept) = (&self.place, format!("refs/remand/taken/{sha}"));
+        let taken = self.git.fetch_commit(place, &from.common_dir, sha, &kept);
+        Ok(taken.await?)
     }
 
     /// Returns true if a commit is `head` or an ancestor of it. `head` must have been fetched or
@@ -91,22 +80,19 @@ impl Remote {
 
     pub(super) async fn have(&self, sha: &str) -> Result<()> {
         check_sha(sha)?;
-        match self.git.resolve(&self.place, sha).await? {
-            Some(_) => Ok(()),
-            None => Err(RemoteError::Missing {
-                sha: sha.to_owned(),
-                path: self.path().to_owned(),
-            }),
-        }
+        let missing = || RemoteError::Missing {
+            sha: sha.to_owned(),
+            path: self.path().to_owned(),
+        };
+        let found = self.git.resolve(&self.place, sha).await?;
+        found.map(drop).ok_or_else(missing)
     }
 
     /// Deletes refs that conflict with a branch: a fetched `a` leaves no room for `a/b`, and the
     /// reverse. Since the remote cannot have both, it no longer has the other one.
     async fn make_room(&self, branch: &str) -> Result<()> {
-        let mut names = self
-            .git
-            .refs_below(&self.place, &format!("{}/", fetched(branch)))
-            .await?;
+        let below = format!("{}/", fetched(branch));
+        let mut names = self.git.refs_below(&self.place, &below).await?;
         for (at, _) in branch.match_indices('/') {
             names.extend(branch.get(..at).map(fetched));
         }

@@ -21,28 +21,16 @@ impl KnownSecrets {
         for bytes in long {
             needles.push(bytes.to_vec());
             needles.push(bytes.iter().rev().copied().collect());
-            needles.push(
-                bytes
-                    .iter()
-                    .flat_map(|b| format!("{b:02x}").into_bytes())
-                    .collect(),
-            );
+            let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+            needles.push(hex.into_bytes());
             for shift in 0..3 {
                 let coded = base64_inside(bytes, shift);
-                needles.push(
-                    coded
-                        .iter()
-                        .map(|b| {
-                            if *b == b'+' {
-                                b'-'
-                            } else if *b == b'/' {
-                                b'_'
-                            } else {
-                                *b
-                            }
-                        })
-                        .collect(),
-                );
+                let url_safe = |b: &u8| match b {
+                    b'+' => b'-',
+                    b'/' => b'_',
+                    other => *other,
+                };
+                needles.push(coded.iter().map(url_safe).collect());
                 needles.push(coded);
             }
         }
@@ -64,15 +52,10 @@ impl KnownSecrets {
 /// characters that depend on adjacent bytes.
 fn base64_inside(bytes: &[u8], shift: usize) -> Vec<u8> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let bits: Vec<bool> = vec![false; shift * 8]
-        .into_iter()
-        .chain(
-            bytes
-                .iter()
-                .flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1 == 1)),
-        )
-        .collect();
-    let letter = |six: &[bool]| {
+    let bytes = [&[0].repeat(shift), bytes].concat();
+    let bits = |byte: &u8| [7, 6, 5, 4, 3, 2, 1, 0].map(|bit| byte >> bit & 1);
+    let bits: Vec<u8> = bytes.iter().flat_map(bits).collect();
+    let letter = |six: &[u8]| {
         let index = six
             .iter()
             .fold(0, |index, bit| index * 2 + usize::from(*bit));

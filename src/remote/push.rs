@@ -4,6 +4,7 @@ use super::command::Ended;
 use super::{Remote, RemoteError, Result};
 use crate::failpoint::crash_point;
 use crate::git::{GitError, check_branch_name, check_sha};
+use crate::text::joined;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Push {
@@ -25,12 +26,6 @@ pub(crate) enum Pushed {
     Refused(String),
 }
 
-/// State of the remote if it is not the expected one.
-enum RemoteHead {
-    AsExpected,
-    Other(Pushed),
-}
-
 impl Remote {
     /// Pushes a commit: checks the remote first, pushes, and checks again whenever the result is
     /// not clear.
@@ -47,7 +42,7 @@ impl Remote {
                 to: push.to.clone(),
             });
         }
-        if let RemoteHead::Other(found) = self.find(push).await? {
+        if let Some(found) = self.find(push).await? {
             return Ok(found);
         }
         crash_point!("push.before");
@@ -59,8 +54,8 @@ impl Remote {
         // Whatever the output was: the connection may have been lost after the remote accepted the
         // commit.
         match self.find(push).await {
-            Ok(RemoteHead::Other(found)) => return Ok(found),
-            Ok(RemoteHead::AsExpected) => {}
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) => {}
             // The first error is more specific than that the remote does not answer now.
             Err(error) => return Err(ended.map_or_else(|first| first, |_| error)),
         }
@@ -76,34 +71,26 @@ impl Remote {
         }
     }
 
-    async fn find(&self, push: &Push) -> Result<RemoteHead> {
+    /// Returns the state of the remote; `None` if it is the expected one.
+    async fn find(&self, push: &Push) -> Result<Option<Pushed>> {
         let Some(head) = self.head_of(&push.branch).await? else {
-            return Ok(RemoteHead::Other(Pushed::Moved(None)));
+            return Ok(Some(Pushed::Moved(None)));
         };
         if head == push.to {
-            return Ok(RemoteHead::Other(Pushed::Done));
+            return Ok(Some(Pushed::Done));
         }
         if head == push.from {
-            return Ok(RemoteHead::AsExpected);
+            return Ok(None);
         }
         // It may move again while it is fetched.
-        let Some(head) = self.fetch(&push.branch).await? else {
-            return Ok(RemoteHead::Other(Pushed::Moved(None)));
-        };
-        let is_ahead = self.contains(&head, &push.to).await?;
-        Ok(RemoteHead::Other(if is_ahead {
-            Pushed::Ahead(head)
-        } else {
-            Pushed::Moved(Some(head))
+        Ok(Some(match self.fetch(&push.branch).await? {
+            Some(head) if self.contains(&head, &push.to).await? => Pushed::Ahead(head),
+            moved => Pushed::Moved(moved),
         }))
     }
 
     async fn send(&self, push: &Push) -> Result<Ended> {
-        let lease = format!(
-            "--force-with-lease=refs/heads/{}:{}",
-            push.branch, push.from
-        );
-        let refspec = format!("{}:refs/heads/{}", push.to, push.branch);
+        let Push { branch, from, to } = push;
         let args = [
             "push",
             "--porcelain",
@@ -111,16 +98,12 @@ impl Remote {
             "--no-signed",
             "--no-follow-tags",
             "--recurse-submodules=no",
+            &format!("--force-with-lease=refs/heads/{branch}:{from}"),
+            "--",
+            "{url}",
+            &format!("{to}:refs/heads/{branch}"),
         ];
-        self.call(
-            "push",
-            &[
-                &args[..],
-                &[lease.as_str(), "--", "{url}", refspec.as_str()],
-            ]
-            .concat(),
-        )
-        .await
+        self.call("push", &args).await
     }
 }
 
@@ -155,10 +138,8 @@ fn refusal(stdout: &str) -> Option<Refusal<'_>> {
         .lines()
         .find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1))?;
     let why = summary.strip_prefix("[remote rejected]")?.trim();
-    let passes = PASSING
-        .iter()
-        .any(|passing| why.to_ascii_lowercase().contains(passing));
-    Some(if passes {
+    let lower = why.to_ascii_lowercase();
+    Some(if PASSING.iter().any(|passing| lower.contains(passing)) {
         Refusal::Passes(why)
     } else {
         Refusal::Stays(why)
@@ -166,12 +147,10 @@ fn refusal(stdout: &str) -> Option<Refusal<'_>> {
 }
 
 fn remote_lines(stderr: &str) -> String {
-    let lines: Vec<&str> = stderr
+    let lines = stderr
         .lines()
-        .filter_map(|line| line.strip_prefix("remote:"))
-        .map(str::trim)
-        .collect();
-    lines.join("\n")
+        .filter_map(|line| line.strip_prefix("remote:"));
+    joined(lines.map(str::trim), "\n")
 }
 
 #[cfg(test)]

@@ -137,11 +137,9 @@ impl Remote {
         self.have(to).await?;
         let files = self.git.net_files(&self.place, from, to).await?;
         let mut objections = Vec::new();
-        if files.len() > limits.max_files {
-            let what = Wrong::TooManyFiles {
-                files: files.len(),
-                most: limits.max_files,
-            };
+        let (count, most) = (files.len(), limits.max_files);
+        if count > most {
+            let what = Wrong::TooManyFiles { files: count, most };
             objections.push(Objection::to_all(what));
         }
         let judge = Judge::new(self, limits, known);
@@ -150,9 +148,9 @@ impl Remote {
             objections.extend(wrong.map(|what| Objection::at(judge.covered(&file.path), what)));
         }
         // A commit of ten thousand files already has an objection; its files are not read.
-        if files.len() <= limits.max_files {
+        if count <= most {
             objections.extend(judge.files(&files).await?);
-            let carried = judge.history(from, to, &files).await?;
+            let mut carried = judge.history(from, to, &files).await?;
             // A secret that is still there was also in the commits before.
             let is_said = |objection: &Objection| {
                 let same = |other: &Objection| {
@@ -160,10 +158,7 @@ impl Remote {
                 };
                 objection.path.is_some() && objections.iter().any(same)
             };
-            let carried: Vec<Objection> = carried
-                .into_iter()
-                .filter(|objection| !is_said(objection))
-                .collect();
+            carried.retain(|objection| !is_said(objection));
             objections.extend(carried);
         }
         Ok(objections)
@@ -176,16 +171,9 @@ fn by_path(file: &NetFile, limits: &PushLimits) -> Vec<Wrong> {
     let forbids = |pattern: &&String| {
         glob::matches_path(pattern, &path) || (is_link && glob::is_above_path(pattern, &path))
     };
-    let mut wrong: Vec<Wrong> = Vec::new();
-    wrong.extend(
-        limits
-            .forbidden
-            .iter()
-            .find(forbids)
-            .map(|pattern| Wrong::Forbidden {
-                pattern: pattern.clone(),
-            }),
-    );
+    let forbidden = limits.forbidden.iter().find(forbids).cloned();
+    let forbidden = forbidden.map(|pattern| Wrong::Forbidden { pattern });
+    let mut wrong: Vec<Wrong> = forbidden.into_iter().collect();
     if file.mode == SUBMODULE || file.old_mode == SUBMODULE || path.to_lowercase() == ".gitmodules"
     {
         wrong.push(Wrong::Submodule);

@@ -46,15 +46,9 @@ impl Remote {
                 continue;
             }
             let commits = self.git.log(&self.place, &fix.before, &fix.after).await?;
+            let shas: Vec<String> = commits.into_iter().map(|commit| commit.sha).collect();
             let tree = self.git.tree_of(&self.place, &fix.before).await?;
-            fixes.push((
-                fix,
-                commits
-                    .into_iter()
-                    .map(|commit| commit.sha)
-                    .collect::<Vec<_>>(),
-                tree,
-            ));
+            fixes.push((fix, shas, tree));
         }
         for commit in self.git.log(&self.place, from, to).await? {
             if fixes.iter().any(|(_, shas, _)| shas.contains(&commit.sha)) {
@@ -63,22 +57,17 @@ impl Remote {
             let tree = self.git.tree_of(&self.place, &commit.sha).await?;
             let named = reverted(&commit.body);
             for (fix, shas, before) in &fixes {
-                let by_name = shas
-                    .iter()
-                    .find(|sha| named.iter().any(|name| sha.starts_with(name)));
+                let is_named = |sha: &&String| named.iter().any(|name| sha.starts_with(name));
+                let by_name = shas.iter().find(is_named);
                 let is_back = *before == tree && self.contains(&commit.sha, &fix.after).await?;
                 if let Some(sha) = by_name.or(is_back.then_some(&fix.after)) {
-                    let author = commit
-                        .author
-                        .rsplit_once(" <")
-                        .map_or(commit.author.as_str(), |(name, _)| name);
-                    let by = Some(sanitize::line(author).chars().take(100).collect());
-                    let (ours, after) = (sha.clone(), fix.after.clone());
+                    let author = commit.author.as_str();
+                    let author = author.rsplit_once(" <").map_or(author, |(name, _)| name);
                     return Ok(Some(Undone {
+                        ours: sha.clone(),
+                        after: fix.after.clone(),
+                        by: Some(sanitize::line(author).chars().take(100).collect()),
                         commit: commit.sha,
-                        ours,
-                        after,
-                        by,
                     }));
                 }
             }
@@ -87,11 +76,10 @@ impl Remote {
         for (fix, _, before) in &fixes {
             let was_there = self.contains(from, &fix.after).await?;
             if was_there && (*before == tree || self.contains(&fix.before, to).await?) {
-                let (ours, after) = (fix.after.clone(), fix.after.clone());
                 return Ok(Some(Undone {
                     commit: to.to_owned(),
-                    ours,
-                    after,
+                    ours: fix.after.clone(),
+                    after: fix.after.clone(),
                     by: None,
                 }));
             }
@@ -103,12 +91,8 @@ impl Remote {
 /// Returns the ids that a message claims to revert; `git revert --reference` abbreviates them.
 fn reverted(message: &str) -> Vec<&str> {
     let id = |rest: &'_ str| rest.bytes().take_while(u8::is_ascii_hexdigit).count();
-    let named = message
-        .match_indices("This reverts commit ")
-        .filter_map(|(at, words)| {
-            let rest = message.get(at + words.len()..)?;
-            rest.get(..id(rest))
-        });
+    let named = message.split("This reverts commit ").skip(1);
+    let named = named.filter_map(|rest| rest.get(..id(rest)));
     named.filter(|name| name.len() >= 7).collect()
 }
 

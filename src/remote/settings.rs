@@ -3,6 +3,8 @@
 //! The user's settings are respected, so an agent that can write them could have the credentials
 //! sent elsewhere.
 
+use std::collections::BTreeSet;
+
 use super::{Remote, Result, url};
 
 /// Keys, or prefixes of keys, as printed by git.
@@ -36,22 +38,15 @@ impl Remote {
         self.check()?;
         let args = ["config", "--list", "-z", "--show-scope", "--includes"];
         let ended = self.run("config", &args, &[], self.environment()).await?;
-        if ended.status != Some(0) {
-            return Err(self.trouble("config", &ended));
-        }
-        let deciding = deciding(&ended.stdout);
-        let mut keys: Vec<String> = deciding
-            .iter()
-            .filter_map(|entry| entry.split('\n').next())
-            .map(shown_key)
-            .collect();
-        keys.sort();
-        keys.dedup();
-        let fingerprint = self
-            .git
-            .id_of(&self.place, deciding.join("\0").into_bytes())
-            .await?;
-        Ok(PushSettings { fingerprint, keys })
+        let listed = self.output("config", ended)?;
+        let deciding = deciding(&listed);
+        let keys = deciding.iter().map(|entry| shown_key(key(entry)));
+        let keys: BTreeSet<String> = keys.collect();
+        let bytes = deciding.join("\0").into_bytes();
+        Ok(PushSettings {
+            fingerprint: self.git.id_of(&self.place, bytes).await?,
+            keys: keys.into_iter().collect(),
+        })
     }
 }
 
@@ -60,19 +55,17 @@ fn deciding(listed: &str) -> Vec<&str> {
     let mut fields = listed.split('\0');
     let mut entries = Vec::new();
     while let (Some(scope), Some(entry)) = (fields.next(), fields.next()) {
-        let key = entry.split('\n').next().unwrap_or_default();
-        let decides = DECIDE.iter().any(|name| {
-            if name.ends_with('.') {
-                key.starts_with(name)
-            } else {
-                key == *name
-            }
-        });
-        if scope != "command" && decides {
+        let key = key(entry);
+        let decides = |name: &&str| key == *name || (name.ends_with('.') && key.starts_with(name));
+        if scope != "command" && DECIDE.iter().any(decides) {
             entries.push(entry);
         }
     }
     entries
+}
+
+fn key(entry: &str) -> &str {
+    entry.split('\n').next().unwrap_or_default()
 }
 
 /// Returns a key for display: it may contain a URL, and that a password.

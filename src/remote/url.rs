@@ -19,10 +19,7 @@ pub(super) fn way(url: &str) -> Result<Way, &'static str> {
     if url.is_empty() || url.starts_with('-') {
         return Err("it is empty or looks like an option");
     }
-    if url
-        .chars()
-        .any(|c| c.is_control() || c.is_whitespace() && c != ' ')
-    {
+    if url.contains(|c: char| c.is_control() || c.is_whitespace() && c != ' ') {
         return Err("it contains control characters");
     }
     if url.starts_with('/') {
@@ -32,9 +29,8 @@ pub(super) fn way(url: &str) -> Result<Way, &'static str> {
         return scp_like(url);
     };
     let authority = rest.split('/').next().unwrap_or_default();
-    let (user, host) = authority
-        .rsplit_once('@')
-        .map_or((None, authority), |(user, host)| (Some(user), host));
+    let (user, host) = authority.rsplit_once('@').unzip();
+    let host = host.unwrap_or(authority);
     if user.is_some_and(|user| user.contains(':') || secret_scan::has_any(user.as_bytes())) {
         return Err("it contains a password; use a credential helper instead");
     }

@@ -53,15 +53,10 @@ pub(crate) fn settle(
         reading.verdict,
         Verdict::Approved | Verdict::ChangesRequested
     );
-    for open in earlier
-        .iter()
-        .filter(|open| is_clear && !is_raised(&reading, open.finding))
-    {
-        if let Some(judgment) = reading
-            .judged
-            .iter()
-            .find(|judgment| judgment.id == open.id)
-        {
+    let is_left = |open: &&Earlier<'_>| is_clear && !is_raised(&reading, open.finding);
+    for open in earlier.iter().filter(is_left) {
+        let mut judgments = reading.judged.iter();
+        if let Some(judgment) = judgments.find(|judgment| judgment.id == open.id) {
             entries.push(judged(judgment));
         } else if reading.verdict == Verdict::Approved
             && open.finding.severity.blocks_at(threshold)
@@ -114,10 +109,8 @@ fn can_be_dropped(open: &Earlier<'_>) -> bool {
 }
 
 fn is_raised(reading: &Reading, finding: &Finding) -> bool {
-    reading
-        .findings
-        .iter()
-        .any(|new| new.fingerprint() == finding.fingerprint())
+    let mut raised = reading.findings.iter();
+    raised.any(|new| new.fingerprint() == finding.fingerprint())
 }
 
 fn judged(judgment: &Judgment) -> Entry {

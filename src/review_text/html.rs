@@ -57,6 +57,16 @@ struct Tag {
     at: usize,
 }
 
+impl Tag {
+    fn depth_after(&self, depth: usize) -> usize {
+        if self.closes {
+            depth.saturating_sub(1)
+        } else {
+            depth + 1
+        }
+    }
+}
+
 impl Closings {
     pub(super) fn see(&mut self, line: &str, at: usize) {
         if line.contains("-->") {
@@ -69,9 +79,8 @@ impl Closings {
     }
 
     fn closes_after(&self, name: &str, at: usize) -> bool {
-        self.elements
-            .iter()
-            .any(|(known, last)| *known == name && *last > at)
+        let mut elements = self.elements.iter();
+        elements.any(|(known, last)| *known == name && *last > at)
     }
 }
 
@@ -85,19 +94,15 @@ pub(super) fn opened_by(
 ) -> Option<Opening> {
     let tags = tags(line);
     let starts = line.len() - inner.len();
-    let first = tags
-        .first()
-        .filter(|tag| tag.at == starts && !tag.closes)
-        .copied();
+    let first = tags.first().filter(|tag| tag.at == starts && !tag.closes);
     if let Some(tag) = first {
-        return Some(Opening::AtStart(tag.place, left_open(&tags, tag)));
+        return Some(Opening::AtStart(tag.place, left_open(&tags, *tag)));
     }
-    for tag in tags.iter().filter(|tag| !tag.closes) {
-        if let Some(element) =
-            left_open(&tags, *tag).filter(|_| closings.closes_after(tag.name, at))
-        {
-            return Some(Opening::Behind(element));
-        }
+    let mut opening = tags.iter().filter(|tag| !tag.closes);
+    let behind = opening
+        .find_map(|tag| left_open(&tags, *tag).filter(|_| closings.closes_after(tag.name, at)));
+    if let Some(element) = behind {
+        return Some(Opening::Behind(element));
     }
     let parts = outside_code(line).into_iter();
     let comment = parts
@@ -113,11 +118,7 @@ impl Element {
     pub(super) fn after(self, line: &str) -> Option<Self> {
         let mut depth = self.depth;
         for tag in tags(line).into_iter().filter(|tag| tag.name == self.name) {
-            depth = if tag.closes {
-                depth.saturating_sub(1)
-            } else {
-                depth + 1
-            };
+            depth = tag.depth_after(depth);
             if depth == 0 {
                 return None;
             }
@@ -135,13 +136,7 @@ fn left_open(tags: &[Tag], first: Tag) -> Option<Element> {
     let same = tags
         .iter()
         .filter(|tag| tag.name == first.name && tag.at >= first.at);
-    let depth = same.fold(0usize, |depth, tag| {
-        if tag.closes {
-            depth.saturating_sub(1)
-        } else {
-            depth + 1
-        }
-    });
+    let depth = same.fold(0, |depth, tag| tag.depth_after(depth));
     (depth > 0).then_some(Element {
         name: first.name,
         place: first.place,

@@ -94,11 +94,8 @@ impl Sheet {
             is_broken: page.gave_up,
             ..Self::default()
         };
-        for block in page
-            .blocks
-            .iter()
-            .filter(|block| block.origin != Origin::Quoted)
-        {
+        let blocks = page.blocks.iter();
+        for block in blocks.filter(|block| block.origin != Origin::Quoted) {
             match (may_be_json(block), parse(block)) {
                 (true, Some(values)) => sheet.add(&values, block.origin),
                 (true, None) => sheet.add_broken(block),
@@ -223,23 +220,16 @@ impl Part {
             self.walk(item, severity);
         }
         let holds_lists = node.fields().iter().any(|(key, _)| list_key(key).is_some());
-        let is_answer = holds_lists
-            || node
-                .all(VERDICTS)
-                .chain(node.all(PREVIOUS))
-                .next()
-                .is_some();
+        let mut others = node.all(VERDICTS).chain(node.all(PREVIOUS));
+        let is_answer = holds_lists || others.next().is_some();
         let own = worst(node);
         let severity = own.as_deref().unwrap_or(severity);
         if is_answer {
-            self.severity = worse(
-                self.severity,
-                own.as_deref().and_then(raw_finding::severity),
-            );
+            let stated = own.as_deref().and_then(raw_finding::severity);
+            self.severity = worse(self.severity, stated);
             let counts = node.all(&["findingscount"]).filter_map(Node::as_u32);
-            self.count = self
-                .count
-                .max(counts.max().and_then(|count| usize::try_from(count).ok()));
+            let counts = counts.filter_map(|count| usize::try_from(count).ok());
+            self.count = self.count.max(counts.max());
         } else if is_finding(node) {
             self.loose.extend(draft(node, severity));
         }
@@ -256,14 +246,10 @@ impl Part {
             self.list(value, if stated.is_empty() { severity } else { stated });
         } else if PREVIOUS.contains(&key) {
             self.is_own_form = true;
-            self.statuses
-                .get_or_insert_default()
-                .extend(statuses(value));
-            for item in value
-                .items()
-                .iter()
-                .filter(|item| item.all(STATUS).next().is_none())
-            {
+            let known = self.statuses.get_or_insert_default();
+            known.extend(statuses(value));
+            let has_none = |item: &&Node| item.all(STATUS).next().is_none();
+            for item in value.items().iter().filter(has_none) {
                 self.walk(item, severity);
             }
         } else if VERDICTS.contains(&key) {
@@ -395,17 +381,14 @@ pub(super) fn id_of(value: &Node) -> Option<String> {
 
 fn list_key(key: &str) -> Option<&'static str> {
     let key = squashed(key);
-    LISTS
-        .iter()
-        .find(|(known, _)| *known == key)
-        .map(|(_, severity)| *severity)
+    let (_, severity) = LISTS.iter().find(|(known, _)| *known == key)?;
+    Some(severity)
 }
 
 /// Returns true if a value is an answer by itself: an object with a list of findings.
 fn answers(value: &Node) -> bool {
-    value
-        .all(ANSWER_LISTS)
-        .any(|list| matches!(list, Node::List(_)))
+    let mut lists = value.all(ANSWER_LISTS);
+    lists.any(|list| matches!(list, Node::List(_)))
 }
 
 /// Returns true if an object anywhere looks like a finding: a severity and at least one other text.
@@ -434,25 +417,18 @@ fn is_scalar(node: &Node) -> bool {
 fn worst(node: &Node) -> Option<String> {
     let rank = |word: &String| raw_finding::severity(word).unwrap_or(Severity::Medium);
     let words: Vec<String> = node.all(SEVERITY).filter_map(Node::as_text).collect();
-    let levels = node
-        .all(LEVEL)
-        .filter_map(Node::as_text)
-        .filter(|word| raw_finding::severity(word).is_some());
-    let stated: Vec<String> = words
-        .into_iter()
-        .chain(levels)
-        .filter(|word| !is_template(word))
-        .collect();
-    stated.into_iter().min_by_key(rank)
+    let levels = node.all(LEVEL).filter_map(Node::as_text);
+    let levels = levels.filter(|word| raw_finding::severity(word).is_some());
+    let stated = words.into_iter().chain(levels);
+    let stated = stated.filter(|word| !is_template(word));
+    stated.min_by_key(rank)
 }
 
 /// Returns true for `critical | high | medium | low`, copied from a prompt.
 fn is_template(severity: &str) -> bool {
     let words = severity.split(|c: char| !c.is_alphabetic());
-    words
-        .filter(|word| raw_finding::severity(word).is_some())
-        .count()
-        > 2
+    let known = words.filter(|word| raw_finding::severity(word).is_some());
+    known.count() > 2
 }
 
 fn worse(one: Option<Severity>, other: Option<Severity>) -> Option<Severity> {
@@ -460,12 +436,8 @@ fn worse(one: Option<Severity>, other: Option<Severity>) -> Option<Severity> {
 }
 
 fn draft(item: &Node, severity: &str) -> Option<Draft> {
-    if item
-        .all(SEVERITY)
-        .filter_map(Node::as_text)
-        .any(|word| is_template(&word))
-        && worst(item).is_none()
-    {
+    let mut words = item.all(SEVERITY).filter_map(Node::as_text);
+    if words.any(|word| is_template(&word)) && worst(item).is_none() {
         return None;
     }
     let text = item.text(TEXT).unwrap_or_else(|| item.to_string());

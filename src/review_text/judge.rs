@@ -76,12 +76,8 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Judged {
         return unclear(None, dialect, reason, ONE_VERDICT);
     }
     let differs = |other: &&ClaimedVerdict| **other != ClaimedVerdict::Verdict(raw);
-    if let Some(other) = evidence
-        .json_verdicts
-        .iter()
-        .find(differs)
-        .filter(|_| dialect == Dialect::Json)
-    {
+    let other = evidence.json_verdicts.iter().find(differs);
+    if let Some(other) = other.filter(|_| dialect == Dialect::Json) {
         let other = other.as_str();
         let reason = format!("The review says both {other} and {raw} in its JSON.");
         return unclear(None, dialect, reason, ONE_VERDICT);
@@ -115,16 +111,11 @@ impl Evidence<'_> {
 
     fn approval(&self, dialect: Dialect) -> Judged {
         let raw = Verdict::Approved;
-        let blocking = self
-            .findings
-            .iter()
-            .filter(|finding| finding.severity.blocks_at(self.threshold))
-            .count();
+        let blocking = self.blocking(self.findings);
         if blocking > 0 {
-            let what = if blocking == 1 {
-                "a finding".into()
-            } else {
-                format!("{blocking} findings")
+            let what = match blocking {
+                1 => "a finding".into(),
+                _ => format!("{blocking} findings"),
             };
             let reason = format!(
                 "The review says approved but lists {what} at or above {}: that counts as changes_requested.",
@@ -154,11 +145,10 @@ impl Evidence<'_> {
             let reason = format!("The review says approved and also `{text}`.");
             return Some((reason, ONE_VERDICT));
         }
-        let json = self.json.into_iter().chain(self.json_verdicts);
-        if let Some(other) = json
-            .into_iter()
-            .find(|verdict| **verdict != ClaimedVerdict::Verdict(Verdict::Approved))
-        {
+        let differs =
+            |other: &&ClaimedVerdict| **other != ClaimedVerdict::Verdict(Verdict::Approved);
+        let mut json = self.json.into_iter().chain(self.json_verdicts);
+        if let Some(other) = json.find(differs) {
             let other = other.as_str();
             let reason = format!("The review says approved, but its JSON says {other}.");
             return Some((reason, ONE_VERDICT));
@@ -167,19 +157,11 @@ impl Evidence<'_> {
             let reason = "The review says approved, but its block of findings cannot be read.";
             return Some((reason.into(), THE_BLOCK));
         }
-        if self
-            .left_out
-            .iter()
-            .any(|finding| finding.severity.blocks_at(self.threshold))
-        {
+        if self.blocking(self.left_out) > 0 {
             let reason = "The review says approved but has a blocking finding that is not in its last list of findings.";
             return Some((reason.into(), THE_BLOCK));
         }
-        if self
-            .unparsed
-            .iter()
-            .any(|severity| severity.blocks_at(self.threshold))
-        {
+        if self.unparsed.iter().any(|s| s.blocks_at(self.threshold)) {
             let reason = "The review says approved but has a blocking severity in JSON that cannot be parsed.";
             return Some((reason.into(), THE_BLOCK));
         }
@@ -191,10 +173,7 @@ impl Evidence<'_> {
         }
         let found = self.findings.len();
         let count = self.fields.count.unwrap_or(0);
-        let worst_blocks = self
-            .fields
-            .severity
-            .map(|severity| severity.blocks_at(self.threshold));
+        let worst_blocks = self.worst_blocks();
         let tolerable = self.block == BlockState::None && worst_blocks == Some(false);
         if count > found && !tolerable {
             let reason = format!(
@@ -215,11 +194,19 @@ impl Evidence<'_> {
 
     /// Returns true if FINDINGS_COUNT and SEVERITY claim a blocking finding, whatever is listed.
     fn counts_blocking(&self) -> bool {
-        let blocks = self
-            .fields
-            .severity
-            .is_some_and(|severity| severity.blocks_at(self.threshold));
-        blocks && self.fields.count.is_some_and(|count| count > 0)
+        self.worst_blocks() == Some(true) && self.fields.count.is_some_and(|count| count > 0)
+    }
+
+    /// Returns whether SEVERITY claims a blocking finding.
+    fn worst_blocks(&self) -> Option<bool> {
+        let severity = self.fields.severity?;
+        Some(severity.blocks_at(self.threshold))
+    }
+
+    /// Counts the findings that prevent an approval.
+    fn blocking(&self, findings: &[Finding]) -> usize {
+        let blocks = |finding: &&Finding| finding.severity.blocks_at(self.threshold);
+        findings.iter().filter(blocks).count()
     }
 
     fn no_verdict(&self) -> Judged {
@@ -227,10 +214,8 @@ impl Evidence<'_> {
             Some(ClaimedVerdict::Unreadable(text)) => Some(text.as_str()),
             Some(ClaimedVerdict::Verdict(_)) | None => None,
         });
-        let dialect = self
-            .claims
-            .last()
-            .map_or(Dialect::None, |claim| claim.dialect);
+        let last = self.claims.last();
+        let dialect = last.map_or(Dialect::None, |claim| claim.dialect);
         let reason = match odd {
             Some(text) => format!("The verdict is `{text}`, which is not an allowed value."),
             None if self.stands_elsewhere => {

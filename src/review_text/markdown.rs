@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::html::{self, Closings, Element, Opening};
 use super::json::{self, Node};
+use crate::text::joined;
 
 /// Context of a line. Only lines in `Body` are the reviewer's own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub(super) struct Block {
     pub(super) at: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Document<'a> {
     pub(super) lines: Vec<TextLine<'a>>,
     pub(super) blocks: Vec<Block>,
@@ -63,11 +64,7 @@ pub(super) struct Document<'a> {
 
 impl<'a> Document<'a> {
     pub(super) fn cut(text: &'a str) -> Self {
-        let mut page = Self {
-            lines: Vec::new(),
-            blocks: Vec::new(),
-            gave_up: false,
-        };
+        let mut page = Self::default();
         let raw_lines: Vec<&str> = text.split_inclusive('\n').collect();
         let bare = |raw: &'a str| raw.trim_end_matches('\n').trim_end_matches('\r');
         let mut closings = Closings::default();
@@ -90,16 +87,12 @@ impl<'a> Document<'a> {
                         .trim_start_matches(['`', '~'])
                         .trim()
                         .to_lowercase();
-                    let origin = origin(
-                        cutter
-                            .element
-                            .map_or(BlockKind::Body, |element| element.place),
-                    );
+                    let around = cutter.element.map(|element| element.place);
                     page.blocks.push(Block {
                         info,
                         text: String::new(),
                         closed: false,
-                        origin,
+                        origin: origin(around.unwrap_or(BlockKind::Body)),
                         at,
                     });
                 }
@@ -134,12 +127,8 @@ impl<'a> Document<'a> {
         };
         let mut first = 0;
         while first < self.lines.len() {
-            let length = self
-                .lines
-                .iter()
-                .skip(first)
-                .take_while(|line| may_hold(line))
-                .count();
+            let lines = self.lines.iter().skip(first);
+            let length = lines.take_while(|line| may_hold(line)).count();
             self.lift_from(first, length);
             first += length.max(1);
         }
@@ -147,37 +136,23 @@ impl<'a> Document<'a> {
     }
 
     fn lift_from(&mut self, first: usize, length: usize) {
-        let region: Vec<&str> = self
-            .lines
-            .iter()
-            .skip(first)
-            .take(length)
-            .map(|line| &*line.text)
-            .collect();
-        let region = region.join("\n");
+        let lines = self.lines.iter().skip(first).take(length);
+        let region = joined(lines.map(|line| &line.text), "\n");
         if !region.contains('{') {
             return;
         }
         let found = json::find(&region);
         self.gave_up |= found.gave_up;
         let (mut at, mut counted) = (first, 0);
-        for value in found
-            .values
-            .iter()
-            .filter(|value| holds_object(&value.node))
-        {
+        let values = found.values.iter();
+        for value in values.filter(|value| holds_object(&value.node)) {
             let before = region.get(..value.start).unwrap_or_default();
-            at += before
-                .get(counted..)
-                .unwrap_or_default()
-                .matches('\n')
-                .count();
+            let passed = before.get(counted..).unwrap_or_default();
+            at += passed.matches('\n').count();
             counted = value.start;
             let text = region.get(value.start..value.end).unwrap_or_default();
-            let place = self
-                .lines
-                .get(at)
-                .map_or(BlockKind::Body, |line| line.place);
+            let line = self.lines.get(at);
+            let place = line.map_or(BlockKind::Body, |line| line.place);
             let own_line = before.rsplit('\n').next().unwrap_or_default();
             if after_markers(own_line).is_empty() {
                 let lines = text.matches('\n').count() + 1;
@@ -185,12 +160,11 @@ impl<'a> Document<'a> {
                     line.place = BlockKind::Fence;
                 }
             }
-            let origin = origin(place);
             self.blocks.push(Block {
                 info: "json".into(),
                 text: text.into(),
                 closed: true,
-                origin,
+                origin: origin(place),
                 at,
             });
         }
@@ -211,24 +185,14 @@ fn origin(place: BlockKind) -> Origin {
 
 /// State that is carried from line to line. Fences and quotations leave the state of the body
 /// unchanged, so that adding or removing one never changes how the lines around it are read.
+#[derive(Default)]
 struct Cutter {
     fence: Option<Fence>,
     element: Option<Element>,
     comment: bool,
-    blank_before: bool,
+    /// Set if the line before is not blank.
+    text_before: bool,
     in_list: bool,
-}
-
-impl Default for Cutter {
-    fn default() -> Self {
-        Self {
-            fence: None,
-            element: None,
-            comment: false,
-            blank_before: true,
-            in_list: false,
-        }
-    }
 }
 
 struct Fence {
@@ -263,10 +227,10 @@ impl Cutter {
             return element.place;
         }
         if trimmed.is_empty() {
-            self.blank_before = true;
+            self.text_before = false;
             return BlockKind::Body;
         }
-        if indent >= 4 && self.blank_before && !self.in_list {
+        if indent >= 4 && !self.text_before && !self.in_list {
             return BlockKind::Code;
         }
         if inner.starts_with('>') {
@@ -285,7 +249,7 @@ impl Cutter {
             Some(Opening::CommentBehind) => self.comment = true,
             None => {}
         }
-        self.blank_before = false;
+        self.text_before = true;
         self.in_list = inner.len() < trimmed.len() || (self.in_list && indent > 0);
         BlockKind::Body
     }
@@ -345,18 +309,14 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let plain = |c: char| {
-        if c.is_whitespace() && !c.is_ascii() {
-            ' '
-        } else {
+        if c.is_ascii() || !c.is_whitespace() {
             c
+        } else {
+            ' '
         }
     };
-    Cow::Owned(
-        text.chars()
-            .filter(|c| !is_invisible(*c))
-            .map(plain)
-            .collect(),
-    )
+    let visible = text.chars().filter(|c| !is_invisible(*c));
+    Cow::Owned(visible.map(plain).collect())
 }
 
 fn is_invisible(c: char) -> bool {

@@ -105,10 +105,7 @@ impl Reading {
                     .severity
                     .unwrap_or_else(|| Severity::Medium.min(threshold)),
                 category: Category::Logic,
-                path: None,
-                line: None,
                 text: text.clone(),
-                suggestion: None,
                 ..Finding::default()
             });
         }
@@ -150,16 +147,13 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
     let mut findings = finish(drafts, threshold, &mut notes);
     let mut elsewhere = std::mem::take(&mut sheet.earlier);
     elsewhere.append(&mut sheet.loose);
-    let mut left_out = not_in(
-        &findings,
-        finish(elsewhere, threshold, &mut Notes::default()),
-    );
+    let finished = |drafts| finish(drafts, threshold, &mut Notes::default());
+    let mut left_out = not_in(&findings, finished(elsewhere));
     let in_json = left_out.len();
-    left_out.extend(not_in(
-        &findings,
-        finish(prose, threshold, &mut Notes::default()),
-    ));
+    left_out.extend(not_in(&findings, finished(prose)));
     let summary = fields.summary.clone().or(sheet.summary.take());
+    // A review that judges an earlier finding to be open has stated what to do.
+    let says_open = sheet.judged.iter().any(|j| j.outcome == Outcome::Open);
     let evidence = Evidence {
         claims: &claims,
         bystanders: &bystanders,
@@ -172,11 +166,7 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
         unparsed: &sheet.unparsed,
         suspect: suspicious_lines::first(&page, threshold),
         odd_statuses: sheet.odd_statuses,
-        has_text: has_text(&page, &claims)
-            || sheet
-                .judged
-                .iter()
-                .any(|judgment| judgment.outcome == Outcome::Open),
+        has_text: says_open || has_text(&page, &claims),
         has_summary: summary
             .as_deref()
             .is_some_and(|text| !raw_finding::is_nothing(text)),
@@ -213,11 +203,6 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
         reason: reason.join(" "),
         missing: judged.missing,
     };
-    // A review that judges an earlier finding to be open has stated what to do.
-    let says_open = reading
-        .judged
-        .iter()
-        .any(|judgment| judgment.outcome == Outcome::Open);
     if says_open {
         reading
     } else {

@@ -8,10 +8,7 @@ use super::markdown::{BlockKind, Document, TextLine, after_markers};
 use super::raw_finding::{self, Draft, Place as Spot};
 
 pub(super) fn drafts(page: &Document<'_>) -> Vec<Draft> {
-    let mut reader = Reader {
-        done: Vec::new(),
-        current: None,
-    };
+    let mut reader = Reader::default();
     for line in &page.lines {
         match line.place {
             BlockKind::Body | BlockKind::Folded => reader.read(line),
@@ -19,13 +16,10 @@ pub(super) fn drafts(page: &Document<'_>) -> Vec<Draft> {
             BlockKind::Quote | BlockKind::Code | BlockKind::Comment | BlockKind::Html => {}
         }
     }
-    reader
-        .done
-        .extend(reader.current.take().map(|open| open.draft));
-    reader
-        .done
-        .retain(|draft| !raw_finding::is_nothing(&draft.text));
-    reader.done
+    reader.go_on_with(None);
+    let mut drafts = reader.done;
+    drafts.retain(|draft| !raw_finding::is_nothing(&draft.text));
+    drafts
 }
 
 /// Returns true if the text of a finding ends with "(resolved)" or similar: a re-review that goes
@@ -43,6 +37,7 @@ pub(super) fn is_settled(draft: &Draft) -> bool {
     })
 }
 
+#[derive(Default)]
 struct Reader {
     done: Vec<Draft>,
     current: Option<Open>,
@@ -73,8 +68,7 @@ enum Part {
 impl Reader {
     fn read(&mut self, line: &TextLine<'_>) {
         if let Some(open) = opened_by(&line.text) {
-            self.done
-                .extend(self.current.replace(open).map(|before| before.draft));
+            self.go_on_with(Some(open));
             return;
         }
         let Some(open) = &mut self.current else {
@@ -85,21 +79,23 @@ impl Reader {
         let is_rule = !text.is_empty() && text.chars().all(|c| matches!(c, '-' | '*' | '_'));
         let ends = text.starts_with('#') || is_rule || (keyed(text).is_some() && !is_indented);
         if ends || (open.shape == Shape::Bullet && !text.is_empty() && !is_indented) {
-            self.done
-                .extend(self.current.take().map(|before| before.draft));
+            self.go_on_with(None);
         } else if !text.is_empty() {
             open.go_on(text);
         }
     }
 
+    /// Ends the current finding.
+    fn go_on_with(&mut self, next: Option<Open>) {
+        let before = std::mem::replace(&mut self.current, next);
+        self.done.extend(before.map(|before| before.draft));
+    }
+
     fn read_code(&mut self, line: &str) {
         let is_marker =
             line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~");
-        if let Some(open) = self
-            .current
-            .as_mut()
-            .filter(|open| open.part == Part::Suggestion && !is_marker)
-        {
+        let open = self.current.as_mut().filter(|_| !is_marker);
+        if let Some(open) = open.filter(|open| open.part == Part::Suggestion) {
             append(&mut open.draft.suggestion, line, "\n");
         }
     }
@@ -205,7 +201,6 @@ fn opened_by(line: &str) -> Option<Open> {
 
 /// Parses `[WORD] rest`, `**[WORD]** - rest`, `**WORD**: rest`, `**WORD:** rest`.
 fn tagged(text: &str) -> Option<(&str, &str)> {
-    let is_between = |c: char| c.is_whitespace() || matches!(c, ':' | '-' | '–' | '—');
     let bare = text.trim_start_matches('*');
     if let Some((word, rest)) = bare.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         let rest = rest.trim_start_matches('*');
@@ -214,12 +209,13 @@ fn tagged(text: &str) -> Option<(&str, &str)> {
     }
     let (word, rest) = text.strip_prefix("**")?.split_once("**")?;
     let is_separated = word.ends_with(':') || rest.trim_start().starts_with([':', '-', '–', '—']);
-    is_separated.then(|| {
-        (
-            word.trim_end_matches(':').trim(),
-            rest.trim_start_matches(is_between),
-        )
-    })
+    let word = word.trim_end_matches(':').trim();
+    is_separated.then(|| (word, rest.trim_start_matches(is_between)))
+}
+
+/// Returns true for characters between a label and its text.
+fn is_between(c: char) -> bool {
+    c.is_whitespace() || matches!(c, ':' | '-' | '–' | '—')
 }
 
 /// Parses a text with its location before (`src/a.rs:3 - …`) or after it (`… (src/a.rs:3)`).
@@ -234,28 +230,19 @@ fn located(text: &str) -> Draft {
     };
     let (first, after) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let first = first.trim_matches(is_edge);
-    if looks_like_path(first) {
-        let rest = after
-            .trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '-' | '–' | '—'));
-        return Draft {
-            path: first.into(),
-            text: rest.into(),
-            ..Draft::default()
-        };
-    }
-    let behind = text
-        .strip_suffix(')')
-        .and_then(|text| text.rsplit_once('('));
-    match behind.filter(|(_, place)| !place.contains(char::is_whitespace) && looks_like_path(place))
-    {
-        Some((title, path)) => Draft {
-            path: path.into(),
-            text: title.trim().into(),
-            ..Draft::default()
-        },
-        None => Draft {
-            text: text.into(),
-            ..Draft::default()
-        },
+    let behind = || {
+        let (title, place) = text.strip_suffix(')')?.rsplit_once('(')?;
+        let is_path = !place.contains(char::is_whitespace) && looks_like_path(place);
+        is_path.then(|| (place, title.trim()))
+    };
+    let (path, text) = if looks_like_path(first) {
+        (first, after.trim_start_matches(is_between))
+    } else {
+        behind().unwrap_or(("", text))
+    };
+    Draft {
+        path: path.into(),
+        text: text.into(),
+        ..Draft::default()
     }
 }

@@ -73,36 +73,43 @@ pub(super) fn confine(
         // Starting it gives a better error for the missing program than bubblewrap does.
         return job;
     };
-    let mut words = Arguments(vec![program.display().to_string()]);
-    words.0.extend(walls());
+    let mut words = Arguments::new(program, None);
     words.hide_and_show(sight, &programs(&found, path.as_deref()));
     if let Some(path) = reach.own {
         words.show("--bind-try", path);
     }
-    for path in [Some(reach.repository), Some(reach.worktree), reach.answers]
-        .into_iter()
-        .flatten()
-    {
+    let write = [Some(reach.repository), Some(reach.worktree), reach.answers];
+    for path in write.into_iter().flatten() {
         words.show("--bind", path);
     }
     if let Some(path) = reach.read {
         words.show("--ro-bind", path);
     }
-    words
-        .0
-        .extend(["--setenv", "TMPDIR", "/tmp", "--chdir"].map(str::to_owned));
-    words.0.push(job.cwd.display().to_string());
-    words.0.push("--".to_owned());
-    words.0.append(&mut job.argv);
-    job.argv = words.0;
+    job.argv = words.before(&job.cwd, job.argv);
     job.is_wrapped = true;
     job
 }
 
 /// Arguments of bubblewrap.
-pub(super) struct Arguments(pub(super) Vec<String>);
+pub(super) struct Arguments(Vec<String>);
 
 impl Arguments {
+    /// Starts with the program and the arguments for isolation.
+    pub(super) fn new(program: &Path, further: Option<String>) -> Self {
+        let mut words = vec![program.display().to_string()];
+        words.extend(walls().into_iter().chain(further));
+        Self(words)
+    }
+
+    /// Returns the complete command line.
+    pub(super) fn before(mut self, cwd: &Path, command: Vec<String>) -> Vec<String> {
+        self.0
+            .extend(["--setenv", "TMPDIR", "/tmp", "--chdir"].map(str::to_owned));
+        self.0.extend([cwd.display().to_string(), "--".to_owned()]);
+        self.0.extend(command);
+        self.0
+    }
+
     /// Hides directories, then makes their visible parts visible again.
     pub(super) fn hide_and_show(&mut self, sight: &Mounts, programs: &[PathBuf]) {
         let hidden = hidden(sight);
@@ -112,32 +119,19 @@ impl Arguments {
         for path in NAMES {
             self.show("--ro-bind-try", Path::new(path));
         }
-        for path in programs
-            .iter()
-            .filter(|path| hidden.iter().any(|hidden| path.starts_with(hidden)))
-        {
-            self.show("--ro-bind-try", path);
-        }
-        for path in &sight.read {
+        let is_hidden = |path: &&PathBuf| hidden.iter().any(|hidden| path.starts_with(hidden));
+        for path in programs.iter().filter(is_hidden).chain(&sight.read) {
             self.show("--ro-bind-try", path);
         }
         for path in &sight.write {
             self.show("--bind-try", path);
         }
-        for path in sight
-            .home
-            .iter()
-            .flat_map(|home| MASKED.iter().map(move |name| home.join(name)))
-        {
+        let visible = sight.read.iter().chain(&sight.write);
+        let homes = sight.home.iter();
+        for path in homes.flat_map(|home| MASKED.map(|name| home.join(name))) {
             if path.is_dir() {
                 self.add("--tmpfs", &path);
-            } else if path.exists()
-                && sight
-                    .read
-                    .iter()
-                    .chain(&sight.write)
-                    .any(|visible| path.starts_with(visible))
-            {
+            } else if path.exists() && visible.clone().any(|visible| path.starts_with(visible)) {
                 self.show_as("--ro-bind", Path::new("/dev/null"), &path);
             }
         }
@@ -186,13 +180,9 @@ fn hidden(sight: &Mounts) -> Vec<PathBuf> {
 /// Returns the directories of PATH, and the actual directory of this program.
 pub(super) fn programs(found: &Path, path: Option<&std::ffi::OsStr>) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = path.into_iter().flat_map(std::env::split_paths).collect();
-    folders.extend(found.parent().map(PathBuf::from));
-    folders.extend(
-        found
-            .canonicalize()
-            .ok()
-            .and_then(|real| real.parent().map(PathBuf::from)),
-    );
+    for program in [Some(found.to_owned()), found.canonicalize().ok()] {
+        folders.extend(program.as_deref().and_then(Path::parent).map(PathBuf::from));
+    }
     folders.retain(|folder| folder.is_absolute() && folder.is_dir());
     folders.dedup();
     folders

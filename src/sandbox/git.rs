@@ -52,16 +52,9 @@ impl Sandbox {
             }
             Backend::Bubblewrap(bubblewrap) => {
                 let programs = bubblewrap::programs(&found, path.as_deref());
-                words(
-                    bubblewrap,
-                    &self.settings.mounts,
-                    &programs,
-                    &short.cwd,
-                    reach,
-                )
-                .into_iter()
-                .map(OsString::from)
-                .collect()
+                let words = words(bubblewrap, &self.settings.mounts, &programs, reach);
+                let words = words.before(&short.cwd, Vec::new()).into_iter();
+                words.map(OsString::from).collect()
             }
         };
         let mut words = words.into_iter();
@@ -80,17 +73,14 @@ fn words(
     bubblewrap: &Bubblewrap,
     sight: &Mounts,
     programs: &[PathBuf],
-    cwd: &Path,
     reach: &GitReach,
-) -> Vec<String> {
+) -> Arguments {
     let network = if bubblewrap.can_cut_network {
         Network::Cut
     } else {
         Network::Shared
     };
-    let mut words = Arguments(vec![bubblewrap.program.display().to_string()]);
-    words.0.extend(bubblewrap::walls());
-    words.0.extend(bubblewrap::cut(network));
+    let mut words = Arguments::new(&bubblewrap.program, bubblewrap::cut(network));
     // Neither `--die-with-parent` nor `--new-session`: the former is tied to the thread that
     // started it, and with the latter the process that holds the namespace would leave the group,
     // which is killed when the call ends.
@@ -104,19 +94,13 @@ fn words(
     mounts.extend(reach.write.iter().map(|path| (path, "--bind-try")));
     // A directory comes before its contents.
     mounts.sort();
+    mounts.dedup();
     let is_inside = |path: &Path| {
-        reach
-            .write
-            .iter()
-            .any(|outer| path.starts_with(outer) && path != outer)
+        let mut write = reach.write.iter();
+        write.any(|outer| path.starts_with(outer) && path != outer)
     };
     for (path, word) in mounts.into_iter().filter(|(path, _)| !is_inside(path)) {
         words.show(word, path);
     }
     words
-        .0
-        .extend(["--setenv", "TMPDIR", "/tmp", "--chdir"].map(str::to_owned));
-    words.0.push(cwd.display().to_string());
-    words.0.push("--".to_owned());
-    words.0
 }

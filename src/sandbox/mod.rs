@@ -99,51 +99,37 @@ impl Sandbox {
         let Some(program) = process::find("bwrap".as_ref(), path.as_deref(), Path::new("/")) else {
             return Err("bubblewrap (`bwrap`) is not installed".to_owned());
         };
-        let first = self.trial(&program, Network::Cut).await;
-        if first.is_ok() {
-            return Ok(Backend::Bubblewrap(Bubblewrap {
-                program,
-                can_cut_network: true,
-            }));
+        let can_cut_network = self.trial(&program, Network::Cut).await.is_ok();
+        if !can_cut_network {
+            self.trial(&program, Network::Shared).await?;
         }
-        self.trial(&program, Network::Shared).await?;
         Ok(Backend::Bubblewrap(Bubblewrap {
             program,
-            can_cut_network: false,
+            can_cut_network,
         }))
     }
 
     async fn trial(&self, program: &Path, network: Network) -> Result<(), String> {
+        let args = bubblewrap::trial(network).into_iter();
         let short = Short {
             program: program.into(),
-            args: bubblewrap::trial(network)
-                .into_iter()
-                .map(OsString::from)
-                .collect(),
+            args: args.map(OsString::from).collect(),
             cwd: "/".into(),
-            env: self
-                .env
-                .iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
+            env: process::os_variables(self.env.clone()),
             stdin: None,
             limit: LIMIT,
             cap: 4096,
             is_wrapped: false,
         };
-        let output = process::short(&short)
-            .await
-            .map_err(|error| format!("bubblewrap does not work here: {error}"))?;
-        if output.status == Some(0) {
-            return Ok(());
-        }
-        let message = String::from_utf8_lossy(&output.stderr);
-        let message = crate::sanitize::line(
-            message
-                .lines()
-                .next()
-                .unwrap_or("it failed without a message"),
-        );
+        let message = match process::short(&short).await {
+            Ok(output) if output.status == Some(0) => return Ok(()),
+            Ok(output) => {
+                let message = String::from_utf8_lossy(&output.stderr);
+                let first = message.lines().next();
+                crate::sanitize::line(first.unwrap_or("it failed without a message"))
+            }
+            Err(error) => error.to_string(),
+        };
         Err(format!("bubblewrap does not work here: {message}"))
     }
 

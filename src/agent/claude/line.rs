@@ -33,9 +33,7 @@ pub(super) enum Block<'a> {
 impl StreamLine {
     /// Parses a line; `None` if it is not one of the stream's.
     pub(super) fn read(text: &str) -> Option<Self> {
-        let value: Value = serde_json::from_str(text.trim())
-            .ok()
-            .filter(Value::is_object)?;
+        let value: Value = serde_json::from_str(text.trim()).ok()?;
         value.get("type")?.as_str()?;
         Some(Self { value })
     }
@@ -50,14 +48,17 @@ impl StreamLine {
 
     /// Returns a text at the top of the line, or "".
     pub(super) fn text(&self, key: &str) -> &str {
-        self.value
-            .get(key)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        text_of(&self.value, key)
     }
 
     pub(super) fn number(&self, key: &str) -> Option<i64> {
         self.value.get(key)?.as_i64()
+    }
+
+    /// Returns a fraction at the top of the line, or 0.
+    pub(super) fn fraction(&self, key: &str) -> f64 {
+        let value = self.value.get(key).and_then(Value::as_f64);
+        value.unwrap_or(0.0)
     }
 
     /// Returns a value by a path such as `/message/usage`.
@@ -88,19 +89,24 @@ fn block(value: &Value) -> Option<Block<'_>> {
             name: text("name")?,
             input: value.get("input")?,
         }),
-        "tool_result" => {
-            let failed = value
-                .get("is_error")
-                .and_then(Value::as_bool)
-                .unwrap_or(false);
-            Some(Block::Answer {
-                id: text("tool_use_id")?,
-                failed,
-                text: words_of(value.get("content")?),
-            })
-        }
+        "tool_result" => Some(Block::Answer {
+            id: text("tool_use_id")?,
+            failed: value.get("is_error") == Some(&Value::Bool(true)),
+            text: words_of(value.get("content")?),
+        }),
         _ => None,
     }
+}
+
+/// Returns a text in a value, or "".
+pub(super) fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
+    let text = value.get(key).and_then(Value::as_str);
+    text.unwrap_or_default()
+}
+
+/// Returns a time that is given in seconds.
+pub(super) fn time_of(seconds: i64) -> Time {
+    Time::from_millis(seconds.saturating_mul(1000))
 }
 
 /// Returns the text of a tool's result, which is a text or a list of parts of which some are texts.

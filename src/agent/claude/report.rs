@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::line::{Block, StreamLine, call};
+use super::line::{Block, StreamLine, call, text_of, time_of};
 use crate::agent::outcome::{End, last_words};
 use crate::agent::{micros, sensible_tokens};
 use crate::clock::Time;
@@ -71,26 +71,20 @@ impl Report {
             }
         }
         // One message comes in several lines, each with the same figures.
-        let id = line
-            .at_path("/message/id")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let id = line.at_path("/message/id").and_then(Value::as_str);
+        let id = id.unwrap_or_default();
         if id != self.last_message {
             id.clone_into(&mut self.last_message);
-            self.tokens_seen = self
-                .tokens_seen
-                .saturating_add(used(line.at_path("/message/usage")).unwrap_or(0));
+            let tokens = used(line.at_path("/message/usage")).unwrap_or(0);
+            self.tokens_seen = self.tokens_seen.saturating_add(tokens);
         }
     }
 
     fn note_limit(&mut self, info: Option<&Value>) {
-        let Some(info) =
-            info.filter(|info| info.get("status").and_then(Value::as_str) == Some("rejected"))
-        else {
-            return;
-        };
-        let seconds = info.get("resetsAt").and_then(Value::as_i64);
-        self.resets_at = seconds.map(|seconds| Time::from_millis(seconds.saturating_mul(1000)));
+        if let Some(info) = info.filter(|info| text_of(info, "status") == "rejected") {
+            let seconds = info.get("resetsAt").and_then(Value::as_i64);
+            self.resets_at = seconds.map(time_of);
+        }
     }
 
     fn text(&self, key: &str) -> &str {
@@ -124,15 +118,14 @@ impl Report {
         };
         let run = used(result.get("usage"));
         // If it was cut at its cost limit, only the totals of the session are filled in.
-        let of_model = |model: &Value| -> i64 {
-            let count = |key| model.get(key).and_then(Value::as_i64).unwrap_or(0);
-            count("inputTokens")
-                .saturating_add(count("outputTokens"))
-                .saturating_add(count("cacheCreationInputTokens"))
+        let of_model = |model: &Value| {
+            let keys = ["inputTokens", "outputTokens", "cacheCreationInputTokens"];
+            let counts = keys.into_iter().filter_map(|key| model.get(key)?.as_i64());
+            counts.fold(0, i64::saturating_add)
         };
         let session = result.get("modelUsage").and_then(Value::as_object);
-        let session =
-            session.map(|models| models.values().map(of_model).fold(0, i64::saturating_add));
+        let session = session.map(|models| models.values().map(of_model));
+        let session = session.map(|counts| counts.fold(0, i64::saturating_add));
         sensible_tokens(run.filter(|tokens| *tokens > 0 || resumed).or(session))
     }
 
@@ -148,10 +141,8 @@ impl Report {
             let name = denial.get("tool_name")?.as_str()?;
             Some(call(name, denial.get("tool_input")?, self.cwd.as_deref()))
         });
-        let seen = self
-            .refused
-            .iter()
-            .filter_map(|id| self.calls.get(id).cloned());
+        let seen = self.refused.iter().filter_map(|id| self.calls.get(id));
+        let seen = seen.cloned();
         let mut denied: Vec<String> = Vec::new();
         for call in listed.chain(seen) {
             if !denied.contains(&call) {
@@ -196,31 +187,26 @@ impl Report {
 
     fn judge_error(&self) -> End {
         let message = self.error_text();
-        let hold = |what: &str, until| End::Hold {
+        let hold_until = |what: &str, until| End::Hold {
             reason: format!("{what}: {message}"),
             until,
         };
+        let hold = |what| hold_until(what, None);
+        let limited = |what| hold_until(what, self.limit_is_over());
         let status = self.field("api_error_status").and_then(Value::as_i64);
         let kind = self.api_error.as_deref().unwrap_or_default();
         match (self.text("api_error"), kind, status) {
-            ("usage_limit_reached", ..) => hold(
-                "claude's usage limit has been reached",
-                self.limit_is_over(),
-            ),
-            ("connection_failed", ..) => hold("claude cannot reach its API", None),
+            ("usage_limit_reached", ..) => limited("claude's usage limit has been reached"),
+            ("connection_failed", ..) => hold("claude cannot reach its API"),
             (_, "authentication_failed" | "oauth_org_not_allowed", _) | (.., Some(401 | 403)) => {
-                hold(
-                    "claude is not logged in, or is not permitted to do this",
-                    None,
-                )
+                hold("claude is not logged in, or is not permitted to do this")
             }
-            (_, "rate_limit", _) | (.., Some(429)) => hold(
-                "claude's API rate limit has been reached",
-                self.limit_is_over(),
-            ),
-            (_, "billing_error", _) => hold("claude's account has no credit left", None),
+            (_, "rate_limit", _) | (.., Some(429)) => {
+                limited("claude's API rate limit has been reached")
+            }
+            (_, "billing_error", _) => hold("claude's account has no credit left"),
             (_, "overloaded" | "server_error", _) | (.., Some(408 | 500..=599)) => {
-                hold("claude's API is unavailable", None)
+                hold("claude's API is unavailable")
             }
             _ if self.text("terminal_reason").starts_with("aborted") => End::Lost,
             _ => End::Failed(message),
@@ -232,8 +218,7 @@ impl Report {
     fn limit_is_over(&self) -> Option<Time> {
         let behind = || {
             let (_, seconds) = self.text("result").rsplit_once("limit reached|")?;
-            let seconds: i64 = seconds.trim().parse().ok()?;
-            Some(Time::from_millis(seconds.saturating_mul(1000)))
+            Some(time_of(seconds.trim().parse().ok()?))
         };
         self.resets_at.or_else(behind)
     }
@@ -262,16 +247,12 @@ fn status_of(status: Option<i32>) -> String {
 /// Returns uncached tokens of a message or a run.
 fn used(usage: Option<&Value>) -> Option<i64> {
     let usage = usage?;
-    let counts = [
+    let keys = [
         "input_tokens",
         "output_tokens",
         "cache_creation_input_tokens",
-    ]
-    .into_iter()
-    .filter_map(|key| usage.get(key)?.as_i64());
-    Some(
-        counts
-            .filter(|count| *count >= 0)
-            .fold(0, i64::saturating_add),
-    )
+    ];
+    let counts = keys.into_iter().filter_map(|key| usage.get(key)?.as_i64());
+    let counts = counts.filter(|count| *count >= 0);
+    Some(counts.fold(0, i64::saturating_add))
 }

@@ -1,7 +1,10 @@
 //! Renders the stream for people: one line for each action, and the current activity.
 
-use super::line::{Block, StreamLine, brief, call};
+use serde_json::Value;
+
+use super::line::{Block, StreamLine, brief, call, text_of, time_of};
 use crate::clock::Time;
+use crate::text::prefixed;
 
 /// Maximum number of bytes kept of an incomplete line.
 const LONGEST: usize = 4 * 1024 * 1024;
@@ -153,15 +156,9 @@ fn answered(
 }
 
 fn retry(line: &StreamLine) -> String {
-    let status = line
-        .number("error_status")
-        .map(|status| format!(" ({status})"))
-        .unwrap_or_default();
-    let wait = line
-        .at_path("/retry_delay_ms")
-        .and_then(serde_json::Value::as_f64)
-        .unwrap_or(0.0)
-        / 1000.0;
+    let status = line.number("error_status");
+    let status = status.map_or_else(String::new, |status| format!(" ({status})"));
+    let wait = line.fraction("retry_delay_ms") / 1000.0;
     let count = |key| line.number(key).unwrap_or(0);
     let (error, attempt, most) = (line.text("error"), count("attempt"), count("max_retries"));
     format!("waiting for the API: {error}{status}, retry in {wait:.1} s ({attempt} of {most})")
@@ -169,42 +166,23 @@ fn retry(line: &StreamLine) -> String {
 
 fn limit(line: &StreamLine) -> Option<String> {
     let info = line.at_path("/rate_limit_info")?;
-    let text = |key: &str| {
-        info.get(key)
-            .and_then(serde_json::Value::as_str)
-            .unwrap_or_default()
-    };
-    if text("status") != "rejected" {
+    if text_of(info, "status") != "rejected" {
         return None;
     }
-    let until = info.get("resetsAt").and_then(serde_json::Value::as_i64);
-    let until = until.map(|seconds| Time::from_millis(seconds.saturating_mul(1000)));
-    let until = until
-        .map(|until| format!(" until {until}"))
-        .unwrap_or_default();
-    Some(format!(
-        "usage limit reached ({}){until}",
-        text("rateLimitType")
-    ))
+    let until = info.get("resetsAt").and_then(Value::as_i64).map(time_of);
+    let (kind, until) = (text_of(info, "rateLimitType"), prefixed(" until ", until));
+    Some(format!("usage limit reached ({kind}){until}"))
 }
 
 fn result(line: &StreamLine) -> String {
-    let went_well = line
-        .at_path("/is_error")
-        .and_then(serde_json::Value::as_bool)
-        == Some(false);
     let turns = match line.number("num_turns").unwrap_or(0) {
         1 => "1 turn".to_owned(),
         n => format!("{n} turns"),
     };
-    let cost = line
-        .at_path("/total_cost_usd")
-        .and_then(serde_json::Value::as_f64)
-        .unwrap_or(0.0);
-    let how = if went_well {
-        "ended"
-    } else {
-        "ended with an error"
+    let cost = line.fraction("total_cost_usd");
+    let how = match line.at_path("/is_error") {
+        Some(Value::Bool(false)) => "ended",
+        Some(_) | None => "ended with an error",
     };
     format!("{how} after {turns}, ${cost:.2} in this session")
 }

@@ -9,13 +9,10 @@ use std::path::Path;
 
 use super::{Bed, write};
 use crate::git::restore::Restored;
-use crate::git::{GitError, Place};
+use crate::git::{GitError, Place, RestorePoint};
 
 async fn saved(bed: &Bed) -> Option<String> {
-    bed.git
-        .save_wip(&bed.place, "fix/a", &bed.start, "r1")
-        .await
-        .unwrap()
+    bed.git.save_wip(&bed.place, bed.to()).await.unwrap()
 }
 
 async fn put_back(bed: &Bed) -> Restored {
@@ -450,7 +447,8 @@ async fn a_worktree_swapped_for_a_symlink_leaves_the_victim_alone() {
 async fn names_that_are_no_part_of_a_ref_are_refused() {
     let bed = Bed::new().await;
     for run in ["", "-x", "../x", "a b", "a/b", "a.lock", "ü"] {
-        let refused = bed.git.save_wip(&bed.place, "fix/a", &bed.start, run).await;
+        let to = RestorePoint { run, ..bed.to() };
+        let refused = bed.git.save_wip(&bed.place, to).await;
         assert!(matches!(refused, Err(GitError::BadRunName { .. })), "{run}");
     }
 }
@@ -487,7 +485,7 @@ async fn the_main_checkout_can_be_the_worktree() {
     assert_eq!(bed.git.worktree_at(&bed.repo).await.unwrap().place, place);
     write(&bed.repo.join("a"), "work\n");
     write(&bed.repo.join("new"), "work\n");
-    let to = crate::git::RestorePoint {
+    let to = RestorePoint {
         head_at: "main".into(),
         ..bed.to()
     };
@@ -562,7 +560,7 @@ async fn forty_random_worktrees_are_kept_whole() {
         }
         let before = bytes_of(&bed.place.path);
         let run = format!("n{round}");
-        let to = crate::git::RestorePoint {
+        let to = RestorePoint {
             run: &run,
             ..bed.to()
         };
