@@ -58,9 +58,9 @@ pub(crate) struct Weight {
     /// Directories of its runs, and the prompts that were rendered for it in shadow mode.
     #[serde(skip)]
     pub(crate) remnants: Vec<Remnant>,
-    /// Commits that keep the work of its runs, according to its events.
+    /// Ids of its events, as JSON.
     #[serde(skip)]
-    pub(crate) wips: BTreeSet<String>,
+    ids: String,
 }
 
 closed_enum! {
@@ -115,12 +115,16 @@ pub(crate) fn over_since(conn: &Connection, before: Time) -> Result<Vec<ChangeId
 pub(crate) fn in_the_way(
     conn: &Connection,
     change: &Change,
+    weight: &Weight,
     before: Time,
 ) -> Result<Option<String>> {
-    if !change.state.is_over() {
-        return Ok(Some(format!("it is {} again", change.state)));
-    }
-    let ids = ids_of(conn, &change.change_id)?;
+    Ok(match rows_in_the_way(conn, change)? {
+        None => events_in_the_way(conn, &weight.ids, before)?,
+        reason => reason,
+    })
+}
+
+fn events_in_the_way(conn: &Connection, ids: &str, before: Time) -> Result<Option<String>> {
     let newest: Option<String> = conn.value(
         "SELECT max(events.timestamp) FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value",
         params! { ids },
@@ -139,6 +143,13 @@ pub(crate) fn in_the_way(
         return Ok(Some(
             "it has an unprocessed rejection (run `remand tick`)".into(),
         ));
+    }
+    Ok(None)
+}
+
+fn rows_in_the_way(conn: &Connection, change: &Change) -> Result<Option<String>> {
+    if !change.state.is_over() {
+        return Ok(Some(format!("it is {} again", change.state)));
     }
     let open: [(&str, &str); 3] = [
         (
@@ -196,32 +207,56 @@ pub(crate) fn weigh(conn: &Connection, id: &ChangeId) -> Result<Weight> {
         messages: count("messages")?,
         notifications: count("notifications")?,
         remnants: of_runs.chain(of_items).collect(),
-        wips: wips(conn, &ids)?,
         runs: runs.into_iter().map(|(run, _)| run).collect(),
+        ids,
     })
 }
 
-fn wips(conn: &Connection, ids: &str) -> Result<BTreeSet<String>> {
+/// Returns the commits that keep the work of its runs, according to its events.
+pub(crate) fn wips(conn: &Connection, weight: &Weight) -> Result<BTreeSet<String>> {
     let found = conn.list(
         "SELECT events.metadata ->> '$.wip' FROM json_each(:ids) CROSS JOIN events ON events.id = json_each.value
          WHERE json_type(events.metadata, '$.wip') = 'text'",
-        params! { ids },
+        params! { ids: weight.ids },
     )?;
     Ok(found.into_iter().collect())
 }
 
-/// Removes a change that has ended, with all its rows. `beside` is removed afterwards, in addition
-/// to what the rows name, and recorded until [`swept`].
+/// A change to remove, if nothing is [`in_the_way`].
+pub(crate) struct Prunable<'a> {
+    pub(crate) id: &'a ChangeId,
+    /// Its rows when it was last examined: its events of then are not examined again.
+    pub(crate) seen: &'a Weight,
+    pub(crate) before: Time,
+    /// Removed afterwards, in addition to what its rows name, and recorded until [`swept`].
+    pub(crate) beside: &'a [Remnant],
+    pub(crate) actor: &'a str,
+}
+
+/// Removes a change that has ended, with all its rows, or returns the reason for keeping it.
 pub(crate) fn prune(
     conn: &Connection,
-    change: &Change,
-    beside: &[Remnant],
-    actor: &str,
+    prunable: &Prunable<'_>,
     now: Time,
-) -> Result<Weight> {
-    let id = &change.change_id;
+) -> Result<Result<Weight, String>> {
+    let Prunable {
+        id,
+        seen,
+        before,
+        beside,
+        actor,
+    } = *prunable;
+    let change = &changes::change(conn, id)?;
     let weight = weigh(conn, id)?;
-    let events = ids_of(conn, id)?;
+    // Events never change: those that were read before are not read again.
+    let reason = if weight.ids == seen.ids {
+        rows_in_the_way(conn, change)?
+    } else {
+        in_the_way(conn, change, &weight, before)?
+    };
+    if let Some(reason) = reason {
+        return Ok(Err(reason));
+    }
     conn.execute(
         "INSERT INTO counters (name, value) VALUES ('pruning', 1)",
         &[],
@@ -233,7 +268,7 @@ pub(crate) fn prune(
     forget_pull(conn, change, now)?;
     conn.execute(
         "DELETE FROM events WHERE id IN (SELECT value FROM json_each(:ids))",
-        params! { ids: events },
+        params! { ids: weight.ids },
     )?;
     conn.execute("DELETE FROM changes WHERE change_id = :id", params! { id })?;
     conn.execute("DELETE FROM counters WHERE name = 'pruning'", &[])?;
@@ -275,7 +310,7 @@ pub(crate) fn prune(
         .by(actor)
         .on(TargetType::Change, id);
     super::append(conn, &event, now)?;
-    Ok(weight)
+    Ok(Ok(weight))
 }
 
 /// Removes proposals whose item is deleted: if proposed again they are refused, since their change

@@ -24,6 +24,12 @@ use crate::{sanitize, wake};
 
 pub(crate) use remove::is_file_name;
 
+/// Number of changes that are looked at before the first of them is deleted.
+const LOOKED_AT: usize = 32;
+
+/// Time after which a transaction is committed: nobody else can write meanwhile.
+const AT_ONCE: Duration = Duration::from_millis(15);
+
 /// Interval between progress messages of a prune that takes longer.
 const TELL: Duration = Duration::from_secs(1);
 
@@ -158,6 +164,15 @@ struct Broom {
     shown: PruneReport,
 }
 
+/// A change that is about to be deleted.
+struct Doomed {
+    change: Change,
+    weight: Weight,
+    /// Removed in addition to what its rows name.
+    beside: Vec<Remnant>,
+    wip: Wip,
+}
+
 impl Broom {
     async fn sweep_all(&mut self, ctx: &mut CommandContext) -> Result<()> {
         let before = self.shown.before;
@@ -170,46 +185,81 @@ impl Broom {
         }
         let ids = self.board.read(|conn| bb::over_since(conn, before))?;
         let mut told = Instant::now();
-        for (number, id) in ids.iter().enumerate() {
+        for (number, some) in ids.chunks(LOOKED_AT).enumerate() {
             if told.elapsed() >= TELL {
                 told = Instant::now();
+                let done = number * LOOKED_AT;
                 ctx.out
-                    .note(Line::new().faint(format!("{number} of {} changes", ids.len())))?;
+                    .note(Line::new().faint(format!("{done} of {} changes", ids.len())))?;
             }
-            let begun = Instant::now();
-            if let Some(reason) = self.one(id).await? {
-                self.shown.kept.push(Kept {
-                    change_id: id.clone(),
-                    reason,
-                });
+            let mut doomed: Vec<Doomed> = Vec::new();
+            for id in some {
+                let mut found = self.look(id).await?;
+                if let Ok(Some(one)) = &found
+                    && !self.shown.dry_run
+                    && doomed
+                        .iter()
+                        .any(|it| it.change.worktree == one.change.worktree)
+                {
+                    // The last of the changes that share a worktree is deleted with it.
+                    self.forget(std::mem::take(&mut doomed)).await?;
+                    found = self.look(id).await?;
+                }
+                match found {
+                    Ok(found) => doomed.extend(found),
+                    Err(reason) => self.keep(id, reason),
+                }
             }
-            if !self.shown.dry_run {
-                // Pauses for as long as the step took: other writers get at least half of the time.
-                self.board.breathe(begun.elapsed());
+            if self.shown.dry_run {
+                for one in doomed {
+                    self.would_go(one.weight.remnants.iter().chain(&one.beside));
+                    self.gone(one);
+                }
+            } else {
+                self.forget(doomed).await?;
             }
         }
         Ok(())
     }
 
-    /// Removes one change, or returns the reason for keeping it.
-    async fn one(&mut self, id: &ChangeId) -> Result<Option<String>> {
+    fn keep(&mut self, id: &ChangeId, reason: String) {
+        let change_id = id.clone();
+        self.shown.kept.push(Kept { change_id, reason });
+    }
+
+    fn gone(&mut self, one: Doomed) {
+        self.shown.wip_refs += one.wip.proven.len() + one.wip.doubtful.len();
+        if self.refs {
+            self.shown.left.extend(one.wip.doubtful);
+        }
+        self.shown.pruned.push(Gone {
+            change_id: one.change.change_id,
+            title: one.change.title,
+            ended_at: one.change.updated_at,
+            weight: one.weight,
+        });
+    }
+
+    /// Finds what would be deleted with a change (nothing if another prune was faster), or the
+    /// reason for keeping it.
+    async fn look(&mut self, id: &ChangeId) -> Result<Result<Option<Doomed>, String>> {
         let before = self.shown.before;
         let look = self.board.read(|conn| {
             let Some(change) = bb::still_there(conn, id)? else {
-                return Ok(Err(String::new()));
+                return Ok(Ok(None));
             };
-            if let Some(reason) = bb::in_the_way(conn, &change, before)? {
+            let weight = bb::weigh(conn, id)?;
+            if let Some(reason) = bb::in_the_way(conn, &change, &weight, before)? {
                 return Ok(Err(reason));
             }
             let project = bb::project(conn, &change.project_id)?;
             let is_shared = bb::worktree_is_shared(conn, &change)?;
-            Ok(Ok((bb::weigh(conn, id)?, change, project, is_shared)))
+            Ok(Ok(Some((weight, change, project, is_shared))))
         })?;
         let (weight, change, project, is_shared) = match look {
-            Ok(found) => found,
-            // Another prune was faster.
-            Err(reason) if reason.is_empty() => return Ok(None),
-            Err(reason) => return Ok(Some(reason)),
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(Ok(None)),
+            Err(reason) => return Ok(Err(reason)),
         };
         let project = git::Project {
             path: PathBuf::from(&project.path),
@@ -228,60 +278,67 @@ impl Broom {
         if !is_shared {
             match self.worktree(&change, &project).await {
                 Ok(found) => beside.extend(found),
-                Err(reason) => return Ok(Some(reason)),
+                Err(reason) => return Ok(Err(reason)),
             }
         }
-        let wip = self.wip_refs(&change, &project, &weight).await;
+        let wip = self.wip_refs(&change, &project, &weight).await?;
         if self.refs {
             beside.extend(wip.proven.iter().cloned());
         }
-        let weight = if self.shown.dry_run {
-            self.would_go(weight.remnants.iter().chain(&beside));
-            weight
-        } else {
-            match self.forget(&change, &beside)? {
-                Ok(weight) => weight,
-                Err(reason) => return Ok(Some(reason)),
-            }
-        };
-        self.shown.wip_refs += wip.proven.len() + wip.doubtful.len();
-        if self.refs {
-            self.shown.left.extend(wip.doubtful);
-        }
-        if !self.shown.dry_run {
-            let all: Vec<Remnant> = weight.remnants.iter().cloned().chain(beside).collect();
-            self.remove(&all).await?;
-        }
-        self.shown.pruned.push(Gone {
-            change_id: change.change_id,
-            title: change.title,
-            ended_at: change.updated_at,
+        Ok(Ok(Some(Doomed {
+            change,
             weight,
-        });
-        Ok(None)
+            beside,
+            wip,
+        })))
     }
 
-    /// Deletes the rows of a change. The checks are repeated in the transaction, in case something
-    /// changed. Files and refs are recorded in it, and removed only when the change is certain to
-    /// be deleted.
-    fn forget(&mut self, change: &Change, beside: &[Remnant]) -> Result<Result<Weight, String>> {
-        let (id, before, now) = (&change.change_id, self.shown.before, self.now);
-        let actor = config::user_name();
-        let pruned = self.board.write("prune", |conn| {
-            let change = bb::change(conn, id)?;
-            match bb::in_the_way(conn, &change, before)? {
-                Some(reason) => Ok(Err(reason)),
-                None => bb::prune(conn, &change, beside, &actor, now).map(Ok),
+    /// Deletes the rows of the changes, as many per transaction as fit into its time: changes of the
+    /// same time share pages of the file. The checks are repeated in the transaction, in case
+    /// something changed. Files and refs are recorded in it, and removed only when the change is
+    /// certain to be deleted.
+    async fn forget(&mut self, doomed: Vec<Doomed>) -> Result<()> {
+        let (before, now, actor) = (self.shown.before, self.now, config::user_name());
+        let mut waiting = doomed.into_iter().peekable();
+        while waiting.peek().is_some() {
+            let begun = Instant::now();
+            let ends = self.board.write("prune", |conn| {
+                let mut ends = Vec::new();
+                while ends.is_empty() || begun.elapsed() < AT_ONCE {
+                    let Some(one) = waiting.next() else { break };
+                    let prunable = bb::Prunable {
+                        id: &one.change.change_id,
+                        seen: &one.weight,
+                        before,
+                        beside: &one.beside,
+                        actor: &actor,
+                    };
+                    let prune = || bb::prune(conn, &prunable, now);
+                    // A row that something unknown refers to affects this change only.
+                    let end = bb::apart(conn, prune, |error| match error {
+                        BoardError::Panicked => Err(error),
+                        error => Ok(Err(sanitize::chain(&error))),
+                    })?;
+                    ends.push((one, end));
+                }
+                Ok(ends)
+            })?;
+            // Others that wait get their turn, even if they only retry now and then.
+            self.board.breathe(begun.elapsed() / 4);
+            let mut remnants = Vec::new();
+            for (mut one, end) in ends {
+                match end {
+                    Ok(weight) => {
+                        remnants.extend(weight.remnants.iter().chain(&one.beside).cloned());
+                        one.weight = weight;
+                        self.gone(one);
+                    }
+                    Err(reason) => self.keep(&one.change.change_id, reason),
+                }
             }
-        });
-        match pruned {
-            Ok(done) => Ok(done),
-            // A row that something unknown refers to affects this change only.
-            Err(error) if !error.is_everywhere() && !matches!(error, BoardError::Panicked) => {
-                Ok(Err(sanitize::chain(&error)))
-            }
-            Err(error) => Err(error.into()),
+            self.remove(&remnants).await?;
         }
+        Ok(())
     }
 
     /// Returns the worktree made by remand if it can be removed with its change, or the reason for
@@ -323,7 +380,12 @@ impl Broom {
 
     /// Finds the wip refs of a change. People may look for their work there, so they are only
     /// counted unless removal was requested.
-    async fn wip_refs(&mut self, change: &Change, project: &git::Project, weight: &Weight) -> Wip {
+    async fn wip_refs(
+        &mut self,
+        change: &Change,
+        project: &git::Project,
+        weight: &Weight,
+    ) -> Result<Wip> {
         let place = project.repository();
         if !self.wip.contains_key(&change.project_id) {
             // A missing repository has none.
@@ -335,14 +397,20 @@ impl Broom {
         let setup = format!("setup-{}", change.change_id);
         let runs = weight.runs.iter().chain([&setup]);
         let names = runs.map(|run| format!("refs/remand/wip/{run}"));
+        let names: Vec<String> = names
+            .filter(|name| known.is_some_and(|known| known.contains(name)))
+            .collect();
         let mut wip = Wip::default();
-        for name in names.filter(|name| known.is_some_and(|known| known.contains(name))) {
+        let recorded = if names.is_empty() {
+            BTreeSet::new()
+        } else {
+            self.board.read(|conn| bb::wips(conn, weight))?
+        };
+        for name in names {
             // Every blackboard numbers its runs from r1, and several may use one repository: a ref
             // that no event of this change names may belong to another blackboard.
             match self.git.kept_on(&place, &name).await {
-                Ok(kept)
-                    if !kept.is_empty() && kept.iter().all(|sha| weight.wips.contains(sha)) =>
-                {
+                Ok(kept) if !kept.is_empty() && kept.iter().all(|sha| recorded.contains(sha)) => {
                     let proof = kept.into_iter().next().unwrap_or_default();
                     wip.proven.push(remnant(Where::Ref, name, project, proof));
                 }
@@ -357,7 +425,7 @@ impl Broom {
         if change.detached {
             self.kept_commits(change, project, &mut wip).await;
         }
-        wip
+        Ok(wip)
     }
 
     /// Finds the ref that keeps the commits of a detached worktree.

@@ -7,10 +7,32 @@ use super::pulls::adopted;
 use super::story::Story;
 use crate::blackboard as bb;
 use crate::blackboard::prune::OWNED;
-use crate::blackboard::sql::params;
-use crate::change::{ChangeId, ProjectId};
+use crate::blackboard::sql::{Connection, params};
+use crate::change::{Change, ChangeId, ProjectId};
+use crate::clock::Time;
 use crate::event::EventType;
 use crate::finding::Verdict;
+
+/// Examines a change as `remand prune` does.
+fn in_the_way(conn: &Connection, change: &Change, before: Time) -> bb::Result<Option<String>> {
+    let weight = bb::weigh(conn, &change.change_id)?;
+    bb::in_the_way(conn, change, &weight, before)
+}
+
+/// Examines a change, and deletes it.
+fn pruned(story: &mut Story, id: &ChangeId, beside: &bb::Remnant) -> Result<bb::Weight, String> {
+    let pruned = story.step(|conn, now| {
+        let prunable = bb::Prunable {
+            id,
+            seen: &bb::weigh(conn, id)?,
+            before: now,
+            beside: std::slice::from_ref(beside),
+            actor: "ann",
+        };
+        bb::prune(conn, &prunable, now)
+    });
+    pruned.unwrap()
+}
 
 #[test]
 fn a_change_goes_whole_and_nothing_of_another() {
@@ -39,9 +61,7 @@ fn a_change_goes_whole_and_nothing_of_another() {
         .max(story.now())
         .plus(Duration::from_secs(3_600));
     assert_eq!(
-        story
-            .engine
-            .read(|conn| bb::in_the_way(conn, &change, later)),
+        story.engine.read(|conn| in_the_way(conn, &change, later)),
         None
     );
     let setup = bb::Remnant::named(
@@ -49,9 +69,7 @@ fn a_change_goes_whole_and_nothing_of_another() {
         "/state/runs/setup-c1".into(),
         "setup-c1".into(),
     );
-    let weight = story
-        .step(|conn, now| bb::prune(conn, &change, std::slice::from_ref(&setup), "ann", now))
-        .unwrap();
+    let weight = pruned(&mut story, &change.change_id, &setup).unwrap();
     story.check();
     let left = story.engine.image();
     let is_of_bookkeeping = |row: &str| {
@@ -111,7 +129,7 @@ fn what_is_not_over_or_not_quiet_stays() {
         let (change, before) = (story.at(id), later(story));
         story
             .engine
-            .read(|conn| bb::in_the_way(conn, &change, before))
+            .read(|conn| in_the_way(conn, &change, before))
             .unwrap_or_default()
     };
     assert!(why(&mut story, &change.change_id).contains("it is pending_self_review again"));
@@ -123,7 +141,7 @@ fn what_is_not_over_or_not_quiet_stays() {
     let (over, now_) = (story.at(&change.change_id), story.now());
     let said = story
         .engine
-        .read(|conn| bb::in_the_way(conn, &over, now_))
+        .read(|conn| in_the_way(conn, &over, now_))
         .unwrap();
     assert!(said.contains("its latest event is from"), "{said}");
     story
@@ -133,13 +151,44 @@ fn what_is_not_over_or_not_quiet_stays() {
     let far = crate::clock::now()
         .plus(Duration::from_secs(3_600))
         .max(later(&story));
-    let at_last = |story: &mut Story| story.engine.read(|conn| bb::in_the_way(conn, &over, far));
+    let at_last = |story: &mut Story| story.engine.read(|conn| in_the_way(conn, &over, far));
     assert_eq!(
         at_last(&mut story).unwrap(),
         "it has an unprocessed rejection (run `remand tick`)"
     );
     story.beat();
     assert_eq!(at_last(&mut story), None);
+}
+
+#[test]
+fn what_arrives_after_the_examination_is_noticed() {
+    let mut story = Story::begin();
+    let change = story.change();
+    let id = &change.change_id;
+    story
+        .step(|conn, now| bb::cancel_change(conn, id, None, "ann", now))
+        .unwrap();
+    // Events appended by hand have the time of the machine.
+    let far = crate::clock::now().plus(Duration::from_secs(3_600));
+    let seen = story.engine.read(|conn| bb::weigh(conn, id));
+    story
+        .engine
+        .by_hand("work_rejected", ("change", id.as_str()), "too late");
+    let kept = story.step(|conn, now| {
+        let prunable = bb::Prunable {
+            id,
+            seen: &seen,
+            before: far,
+            beside: &[],
+            actor: "ann",
+        };
+        bb::prune(conn, &prunable, now)
+    });
+    assert_eq!(
+        kept.unwrap().unwrap_err(),
+        "it has an unprocessed rejection (run `remand tick`)"
+    );
+    assert_eq!(story.at(id).change_id, *id);
 }
 
 #[test]
@@ -162,17 +211,7 @@ fn a_pull_request_that_had_its_turn_is_not_taken_over_again() {
         Ok(())
     });
     let worktree = bb::Remnant::named(bb::Where::Worktree, change.worktree.clone(), "x".into());
-    story
-        .step(|conn, now| {
-            bb::prune(
-                conn,
-                &cancelled,
-                std::slice::from_ref(&worktree),
-                "ann",
-                now,
-            )
-        })
-        .unwrap();
+    pruned(&mut story, &cancelled.change_id, &worktree).unwrap();
     story.engine.read(|conn| {
         for (table, count, _) in OWNED {
             let left: i64 = conn.one(count, params! { id: change.change_id }, |row| row.get(0))?;

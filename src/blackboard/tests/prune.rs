@@ -65,7 +65,14 @@ fn the_cost_of_one_does_not_grow_with_the_others() {
             .sqlite_mut()
             .progress_handler(1, Some(ticks))
             .unwrap();
-        bb::prune(&past.conn, &change, &[], "ann", now()).unwrap();
+        let prunable = bb::Prunable {
+            id: &change.change_id,
+            seen: &bb::weigh(&past.conn, &change.change_id).unwrap(),
+            before: now(),
+            beside: &[],
+            actor: "ann",
+        };
+        bb::prune(&past.conn, &prunable, now()).unwrap().unwrap();
         past.conn
             .sqlite_mut()
             .progress_handler(0, None::<fn() -> bool>)
