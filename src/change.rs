@@ -122,7 +122,7 @@ closed_enum! {
     "hold_kind" HoldKind {
         /// Network, login, disk or an agent's usage limit: remand can only wait.
         Environment = "environment",
-        /// The configuration has changed and is not in force yet.
+        /// The configuration has changed and is not in effect yet.
         Configuration = "configuration",
         /// The settings name no agent.
         NoAgent = "no_agent",
@@ -280,12 +280,12 @@ impl Budget {
             Spent::Time => {
                 let most = u64::try_from(self.max_run_ms).unwrap_or(0);
                 let most = human_time::span(Duration::from_millis(most));
-                format!("used its limit of {most} of agent time")
+                format!("reached its limit of {most} of agent time")
             }
             Spent::Tokens => format!("used {} tokens, its limit", self.tokens),
             Spent::Money => {
                 let most = dollars(self.max_cost_micros.unwrap_or(0));
-                format!("spent {} of its limit of {most}", dollars(self.cost_micros))
+                format!("spent {} (limit: {most})", dollars(self.cost_micros))
             }
         }
     }

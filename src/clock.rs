@@ -40,7 +40,7 @@ pub(crate) struct Time(DateTime<Utc>);
 
 /// Error for a text that is not a time in remand's format.
 #[derive(Debug, thiserror::Error)]
-#[error("`{text}` is not a time like 2026-11-16T02:29:53.123Z")]
+#[error("`{text}` is not a time in the form 2026-11-16T02:29:53.123Z")]
 pub(crate) struct BadTime {
     text: String,
     #[source]

@@ -12,7 +12,7 @@ pub(crate) fn syntax_error(pattern: &str) -> Option<&'static str> {
     pattern
         .split('/')
         .any(is_misplaced)
-        .then_some("`**` matches whole directories and must have `/` around it")
+        .then_some("`**` matches whole directories and must be a complete path component")
 }
 
 /// Matches a path in a repository.

@@ -214,7 +214,7 @@ fn taken_by(conn: &Conn, over: &Change) -> Result<Option<String>> {
     let explain = |what: String, by: &Change| {
         let id = &by.change_id;
         format!(
-            "its {what} belongs to {id}; `remand cancel {id}` closes {id}, then the PR can be watched again"
+            "its {what} belongs to {id}; `remand cancel {id}` closes {id}, after which the PR can be watched again"
         )
     };
     if let Some(by) = bb::live_change_on(conn, &over.project_id, &over.branch)? {

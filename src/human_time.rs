@@ -39,7 +39,7 @@ pub(crate) fn span(time: Duration) -> String {
 pub(crate) fn read_span(text: &str) -> Result<Duration, String> {
     let bad = || {
         format!(
-            "`{text}` is not a duration: use a whole number of at least 1 with h (hours), d (days) or w (weeks), as in 36h, 90d, 12w"
+            "`{text}` is not a duration: use a whole number of at least 1 followed by h (hours), d (days) or w (weeks), as in 36h, 90d, 12w"
         )
     };
     let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;

@@ -55,14 +55,30 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
-/// Shortens a text to at most `most` characters. The last one is an ellipsis if something was
-/// removed.
+/// Returns the number of columns of a text on a terminal.
+pub(crate) fn columns(text: &str) -> usize {
+    textwrap::core::display_width(text)
+}
+
+/// Returns the longest start of a text that fits into `most` columns.
+pub(crate) fn fitting(text: &str, most: usize) -> &str {
+    let mut left = most;
+    let end = text.char_indices().find(|(at, c)| {
+        let character = text.get(*at..at + c.len_utf8()).unwrap_or_default();
+        let width = columns(character);
+        let is_over = width > left;
+        left = left.saturating_sub(width);
+        is_over
+    });
+    end.and_then(|(at, _)| text.get(..at)).unwrap_or(text)
+}
+
+/// Shortens a text to at most `most` columns. The last one is an ellipsis if something was removed.
 pub(crate) fn truncate(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+    if columns(text) <= most {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
+    format!("{}…", fitting(text, most.saturating_sub(1)).trim_end())
 }
 
 /// Joins the items with commas.
@@ -103,6 +119,8 @@ mod tests {
         assert_eq!(short_sha("abc"), "abc");
         assert_eq!(truncate("a long text", 7), "a long…");
         assert_eq!(truncate("short", 5), "short");
+        assert_eq!(truncate("漢字漢字", 6), "漢字…");
+        assert_eq!(columns(&truncate("漢字漢字", 6)), 5);
         assert_eq!(prefixed(": ", Some("why")), ": why");
         assert_eq!(prefixed(": ", None::<&str>), "");
         assert_eq!(list([1, 2, 3]), "1, 2, 3");

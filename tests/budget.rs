@@ -22,7 +22,7 @@ fn a_change_that_spent_its_money_goes_on_when_a_person_allows_more() {
     });
     let world = &play.world;
     play.tick().ok();
-    play.is_escalated("c1 spent $12.00 of its limit of $10.00");
+    play.is_escalated("c1 spent $12.00 (limit: $10.00)");
     assert_eq!(
         (bound(&play).as_str(), play.count("runs")),
         ("money", 2),
@@ -70,11 +70,11 @@ fn what_waited_for_money_is_fixed_in_the_same_round() {
     });
     let world = &play.world;
     play.tick().ok();
-    play.is_escalated("c1 spent $11.00 of its limit of $10.00");
+    play.is_escalated("c1 spent $11.00 (limit: $10.00)");
     let told = world.remand(&["cycles", "c1", "1"]).ok().stdout;
     assert!(told.contains("is allowed 1 more fix (fix 0/3"), "{told}");
     assert!(
-        told.contains("it needs you: c1 spent $11.00 of its limit of $10.00")
+        told.contains("it needs you: c1 spent $11.00 (limit: $10.00)")
             && told.contains("remand budget c1 --money +5"),
         "{told}"
     );

@@ -212,7 +212,7 @@ fn a_clock_that_was_set_back_is_reported() {
     at(&stage, DAY, &["tick"]);
     let doctor = at(&stage, 0, &["doctor", "--offline"]);
     assert!(
-        doctor.contains("it was set back: the blackboard has times up to 20"),
+        doctor.contains("it was set back: the blackboard contains times up to 20"),
         "{doctor}"
     );
     let why = at(&stage, 0, &["why", "c1", "--json"]);

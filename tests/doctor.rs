@@ -109,7 +109,7 @@ fn all_is_well() {
                           → start it with `remand run` or `remand service install`, or run `remand tick` from cron
     ok    service         not installed; `remand service install` installs it
     ok    gh              2.102.0 (REMAND __gh WORLD/forge.json)
-    ok    GitHub          logged in as ada; the permissions of its token are unknown (a fine-grained token, or that of an app)
+    ok    GitHub          logged in as ada; its token's permissions are unknown (it is a fine-grained or app token)
     ok    rate limit      4998 of 5000 calls left until TIME
     ok    clock           agrees with GitHub
     ok    sandbox         your own wrapper: env
@@ -408,7 +408,7 @@ fn places_and_programs_of_a_project() {
     only(
         &doctor(&stage.world),
         0,
-        "but its `origin` is now /srv/elsewhere.git",
+        "but the repository's `origin` is now /srv/elsewhere.git",
     );
     fs::rename(stage.folder("engine.git"), stage.folder("gone.git")).unwrap();
     stage
@@ -606,7 +606,8 @@ fn a_blackboard_that_can_not_be_written_is_said() {
         "--ro-bind",
         "/",
         "/",
-        "--dev",
+        "--dev-bind",
+        "/dev",
         "/dev",
         "--proc",
         "/proc",

@@ -90,7 +90,7 @@ fn the_fixes_of_a_life_end_whoever_asks_for_more() {
     let refused = play
         .world
         .remand(&["refine", "c1", "--text", "and once more"]);
-    refused.fails(5, "c1 has used all its 3 fixes");
+    refused.fails(5, "c1 has used all of its fixes (3)");
     // Nor does a new head by a person restore any.
     play.world
         .commit(&play.worktree, "own.txt", "mine", "by hand");
@@ -167,7 +167,7 @@ fn time_is_a_budget_that_survives_restarts() {
     assert_eq!(play.state(), "escalated");
     let told = escalation(&play);
     assert!(
-        told.starts_with("c1 used ") && told.ends_with("requires human review"),
+        told.starts_with("c1 reached ") && told.ends_with("requires human review"),
         "{told}"
     );
     assert_eq!(
@@ -254,7 +254,7 @@ fn a_tree_seen_before_ends_the_loop() {
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
     let told = escalation(&play);
     assert!(
-        told.contains("the code is again the same as in review 1: the fixes go in circles"),
+        told.contains("the code is again the same as in review 1: the fixes are going in circles"),
         "{told}"
     );
     play.check();

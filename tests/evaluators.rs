@@ -299,10 +299,10 @@ fn one_that_fails_is_told_once_put_off_and_in_nobodys_way() {
     let said = || all.map(|name| told(world, name)).join("\n");
     let once = said();
     insta::assert_snapshot!(once, @"
-    skipped: chatters failed and its output was not used: it printed 102 proposals; at most 100 are allowed per pass
+    skipped: chatters failed and its output was not used: it printed 102 proposals; the limit is 100 per pass
     skipped: dies failed and its output was not used: exited with status 3: no such table
     skipped: floods failed and its output was not used: it printed more than 1024 KiB
-    skipped: hangs failed and its output was not used: stopped after its limit of 2 s
+    skipped: hangs failed and its output was not used: stopped after its time limit of 2 s
     skipped: missing failed and its output was not used: the program `missing` was not found
     ");
     assert_eq!(

@@ -68,7 +68,7 @@ fn all_by_itself() {
     let output = world.remand_in(&site, &["init"]).ok();
     insta::assert_snapshot!(world.plain(&written(&world)), @r#"
     # Settings of remand that differ from the defaults. `remand config defaults` documents all settings,
-    # `remand config check` checks this file, and `remand config show` prints the settings in force.
+    # `remand config check` checks this file, and `remand config show` prints the settings in effect.
 
     # Agent that fixes and reviews.
     agent = "claude"
@@ -142,7 +142,7 @@ fn all_by_flags() {
     );
     insta::assert_snapshot!(world.plain(&written(&world)), @r#"
     # Settings of remand that differ from the defaults. `remand config defaults` documents all settings,
-    # `remand config check` checks this file, and `remand config show` prints the settings in force.
+    # `remand config check` checks this file, and `remand config show` prints the settings in effect.
 
     # Agent that fixes.
     agent = "run"
@@ -444,9 +444,9 @@ fn somebody_types() {
         ),
         ("Path of another repository [none]:", "\n"),
         ("a fresh worktree of site [none]:", "npm ci\n"),
-        ("a fix of site is pushed [cargo test]:", "\n"),
+        ("a fix for site is pushed [cargo test]:", "\n"),
         ("a fresh worktree of tool [none]:", "\n"),
-        ("a fix of tool is pushed [none]:", "make check\n"),
+        ("a fix for tool is pushed [none]:", "make check\n"),
         ("Label of open PRs", "remand\n"),
         ("Start in shadow", "\n"),
         ("Write this to", "maybe\n"),
@@ -458,7 +458,7 @@ fn somebody_types() {
     assert_eq!(output.status, 0, "{}\n{}", output.stdout, output.stderr);
     insta::assert_snapshot!(world.plain(&written(&world)), @r#"
     # Settings of remand that differ from the defaults. `remand config defaults` documents all settings,
-    # `remand config check` checks this file, and `remand config show` prints the settings in force.
+    # `remand config check` checks this file, and `remand config show` prints the settings in effect.
 
     # Agent that fixes.
     agent = "my-agent"

@@ -55,7 +55,7 @@ fn looking_at_the_usual_place_makes_nothing_and_says_how_to_begin() {
             "{args:?}: {said}"
         );
         assert!(
-            said.contains("hint: there is no project yet: run `remand init` to get started"),
+            said.contains("hint: there are no projects yet: run `remand init` to get started"),
             "{args:?}: {said}"
         );
     }

@@ -386,7 +386,7 @@ fn a_write_into_the_main_checkout_is_found_out() {
         .world
         .sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'");
     assert!(
-        told.starts_with("outside the worktree, during r2: ") && told.contains("README.md"),
+        told.starts_with("changed outside the worktree during r2: ") && told.contains("README.md"),
         "{told}"
     );
     assert_eq!(

@@ -282,7 +282,7 @@ const CODES: &[&str] = &[
     "SELECT 'PR changed: ' || (metadata ->> 'what') FROM events WHERE event_type = 'pr_changed'",
     "SELECT 'review posted as: ' || (metadata ->> 'as') FROM events WHERE event_type = 'review_posted'",
     "SELECT 'reloaded: ' || (metadata ->> 'cause') FROM events WHERE event_type = 'reloaded'",
-    "SELECT 'configuration: ' || coalesce(changed_kind, 'in force') FROM configuration",
+    "SELECT 'configuration: ' || coalesce(changed_kind, 'in effect') FROM configuration",
 ];
 
 const CODES_OF_VERSION_2: &str = "
@@ -305,7 +305,7 @@ const CODES_OF_VERSION_2: &str = "
     PR changed: closed, dismissed, merged, reopened, retargeted, unwanted, wanted
     review posted as: comment, dismissed, issue_comment, request_changes
     reloaded: noticed, request, signal
-    configuration: in force
+    configuration: in effect
 ";
 
 /// Sentences by which version 2 distinguished cases: later versions have codes for them.

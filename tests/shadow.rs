@@ -76,7 +76,7 @@ fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
         1,
         "once, not at each heartbeat"
     );
-    insta::assert_snapshot!(masked(&play, &play.answer(), "w1"), @"it is in shadow: nothing is run, pushed or posted; `remand shadow c1 off` ends that; it would have run code_review w1 by reviewer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (a guess, as reviewer has not run on this machine yet: 20 times its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w1.md");
+    insta::assert_snapshot!(masked(&play, &play.answer(), "w1"), @"it is in shadow: nothing is run, pushed or posted; `remand shadow c1 off` ends that; it would have run code_review w1 by reviewer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (a guess, as reviewer has not run on this machine yet: 20 times the size of its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w1.md");
     assert_eq!(world.json(&["why", "c1"])["because"], "shadow");
     let shown = world.remand(&["show", "w1"]).ok().stdout;
     assert!(
@@ -230,7 +230,7 @@ fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
         (head.clone(), pushes)
     );
     play.worktree_is_at(&head);
-    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @r#"it is in shadow, because of the setting `shadow = "dry"`: nothing is run, pushed or posted; `remand shadow c1 off` ends that; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (a guess, as fixer has not run on this machine yet: 20 times its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w2.md"#);
+    insta::assert_snapshot!(masked(play, &play.answer(), "w2"), @r#"it is in shadow, because of the setting `shadow = "dry"`: nothing is run, pushed or posted; `remand shadow c1 off` ends that; it would have run review_fix w2 by fixer in WORLD/src/calc-feature, with a prompt of BYTES, about TOKENS, MONEY, TIME (a guess, as fixer has not run on this machine yet: 20 times the size of its prompt, $3 per million tokens, 200 tokens per second); the prompt is in WORLD/state/remand/shadow/w2.md"#);
     let table = world.remand(&["stats", "--shadow"]).ok();
     let row: Vec<&str> = table
         .stdout
@@ -423,7 +423,7 @@ fn reviews_are_made_in_shadow_and_nothing_follows_from_them() {
     calc     1          1         0             0      0       1      0       $0.00  0 s
     ");
     insta::assert_snapshot!(table.stderr, @"
-    the columns from NOT REVIEWED on show what was not done; tokens, money and time are estimates
+    the columns from NOT REVIEWED onward show what was not done; tokens, money and time are estimates
     1 review in shadow: 0 passed, 1 rejected; `remand stats` shows what it cost
     ");
     play.check();

@@ -574,7 +574,9 @@ fn an_event_about_nothing_is_skipped_once() {
     let expected: Vec<String> = ["change `c99`", "work_item `w99`", "blackboard `c1`"]
         .iter()
         .zip(first..)
-        .map(|(what, id)| format!("event {id} (work_rejected) created no work: unknown {what}"))
+        .map(|(what, id)| {
+            format!("event {id} (work_rejected) created no work item: unknown {what}")
+        })
         .collect();
     assert_eq!(play.world.sqlite(told), expected.join("\n"));
     assert_eq!(play.count("rejections"), 0);

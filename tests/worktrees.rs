@@ -76,7 +76,7 @@ fn a_file_stands_in_its_place() {
                 "a person's notes\n"
             );
             assert!(
-                play.answer().contains("move away what is there"),
+                play.answer().contains("move what is there out of the way"),
                 "{}",
                 play.answer()
             );
@@ -430,7 +430,7 @@ fn a_deleted_branch_was_taken_for_uncommitted_changes() {
     };
     for_a_person(
         trouble,
-        "the branch feature has no commit",
+        "the branch feature has no commits",
         Play::do_what_it_says,
     );
 }

@@ -80,7 +80,7 @@ impl Agent {
             );
         }
         Login::Missing {
-            r#do: "run `claude` once and log in there, or set ANTHROPIC_API_KEY where remand runs",
+            r#do: "run `claude` once and log in, or set ANTHROPIC_API_KEY in remand's environment",
         }
     }
 }

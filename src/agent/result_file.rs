@@ -51,7 +51,7 @@ impl ReportedResult {
                 Err(error) => Some(unreadable(&error)),
             },
             Err(error) if Refused::of(&error).is_some() => {
-                Some("result.json is not a small file".to_owned())
+                Some("result.json is too large or not a regular file".to_owned())
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => Some(unreadable(&error)),

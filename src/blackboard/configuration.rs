@@ -1,4 +1,4 @@
-//! The configuration in force in the daemon, the reason why a changed one is not in force, and
+//! The configuration in effect in the daemon, the reason why a changed one is not in effect, and
 //! `remand reload`.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::event::{EventType, NewEvent, TargetType, body};
 use serde_json::Value;
 
 closed_enum! {
-    /// Reason why a changed configuration is not in force.
+    /// Reason why a changed configuration is not in effect.
     "changed_kind" ChangedKind {
         /// It cannot be loaded.
         Invalid = "invalid",
@@ -33,7 +33,7 @@ pub(crate) struct Configuration {
     #[serde(skip)]
     pub(crate) settings: BTreeMap<String, String>,
     pub(crate) in_force_since: Time,
-    /// Set if the files differ from the configuration in force.
+    /// Set if the files differ from the configuration in effect.
     pub(crate) changed: Option<Changed>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Changed {
     pub(crate) since: Time,
 }
 
-/// Configuration that a daemon puts in force.
+/// Configuration that a daemon puts in effect.
 #[derive(Debug, Clone)]
 pub(crate) struct InForce {
     pub(crate) holder: String,
@@ -70,7 +70,7 @@ pub(crate) fn put_in_force(conn: &Connection, new: &InForce, now: Time) -> Resul
     )
 }
 
-/// Records that the files differ from the configuration in force, and why; `None` if they are equal
+/// Records that the files differ from the configuration in effect, and why; `None` if they are equal
 /// again.
 pub(crate) fn note_changed(conn: &Connection, changed: Option<&Changed>) -> Result<()> {
     conn.run(

@@ -1,4 +1,4 @@
-//! Git settings that a push may be made with: those that were in force when no agent could have
+//! Git settings that a push may be made with: those that were in effect when no agent could have
 //! changed them, and those that a person accepted.
 
 use super::Result;
@@ -17,7 +17,7 @@ closed_enum! {
     }
 }
 
-/// Decision whether credentials may be used with the settings in force.
+/// Decision whether credentials may be used with the settings in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SettingsVerdict {
     Trusted,
@@ -30,7 +30,7 @@ pub(crate) enum SettingsVerdict {
     AskedAt(ChangeId),
 }
 
-/// Git settings in force that affect a push.
+/// Git settings in effect that affect a push.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GitSettings<'a> {
     /// Hash of keys and values.
@@ -38,7 +38,7 @@ pub(crate) struct GitSettings<'a> {
     pub(crate) keys: &'a [String],
 }
 
-/// Judges the settings in force. New ones are trusted if no agent has run since the last trusted
+/// Judges the settings in effect. New ones are trusted if no agent has run since the last trusted
 /// ones were seen: then the user changed them.
 pub(crate) fn judge_git_settings(
     conn: &Connection,
@@ -79,7 +79,7 @@ pub(crate) fn judge_git_settings(
     }
 }
 
-/// Records that trusted settings are still in force. Others are judged when credentials are needed.
+/// Records that trusted settings are still in effect. Others are judged when credentials are needed.
 pub(crate) fn see_git_settings(conn: &Connection, fingerprint: &str, now: Time) -> Result<()> {
     conn.run(
         "UPDATE git_settings SET seen_at = :now, seen_run = :run WHERE fingerprint = :fingerprint AND state = 'trusted'",
@@ -185,7 +185,7 @@ fn is_waiting(conn: &Connection, id: &str) -> Result<bool> {
     Ok(state == Some(State::Escalated))
 }
 
-/// Returns the keys that are only in one of two sets: the settings in force, and the trusted ones
+/// Returns the keys that are only in one of two sets: the settings in effect, and the trusted ones
 /// seen last.
 fn differing(conn: &Connection, keys: &[String]) -> Result<Vec<String>> {
     let before = conn.optional(

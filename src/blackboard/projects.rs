@@ -126,7 +126,7 @@ pub(crate) fn remove_project(
             ),
         ));
     }
-    let why = format!("the project {id} was removed");
+    let why = format!("project {id} was removed");
     for change in &changes {
         super::cancel_change(conn, change, Some(&why), actor, now)?;
     }
@@ -155,7 +155,7 @@ pub(crate) fn remove_project(
 pub(crate) fn refuse_removed(conn: &Connection, id: &ProjectId) -> Result<()> {
     match removed_at(conn, id)? {
         Some(at) => Err(BoardError::refused_with_hint(
-            format!("the project {id} was removed at {at}"),
+            format!("project {id} was removed at {at}"),
             "`remand project add PATH` adds it again",
         )),
         None => Ok(()),

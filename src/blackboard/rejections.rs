@@ -281,7 +281,7 @@ fn skip(
         event_id: Some(event_id),
         ..body::Skipped::because(code, reason)
     };
-    let summary = format!("event {event_id} ({event_type}) created no work: {reason}");
+    let summary = format!("event {event_id} ({event_type}) created no work item: {reason}");
     let skipped = NewEvent::new(skipped, summary)
         .on(TargetType::Event, event_id)
         .of(change_id);

@@ -16,7 +16,7 @@ use crate::work::Status;
 /// Approve a change despite open findings
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Cancels the work items of the change and skips its pending rejections, with your name as the \
+    after_help = "Cancels the change's work items and skips its pending rejections, recording your approval as the \
 reason. Approves the commit that `remand status` shows: if the branch has moved since, the command is refused. \
 Later commits are reviewed again (without a PR, run `remand review`). Nothing is approved or merged on GitHub.\n\n\
 Example:\n  remand approve c3"

@@ -27,16 +27,16 @@ const TELL: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(
     after_help = "The copy is a consistent snapshot and is checked before it is put in place. To restore it, stop the daemon, \
-replace the blackboard with the copy, and remove the blackboard's -wal and -shm files. The output of agents (the \
+replace the blackboard with the copy, and remove the blackboard's -wal and -shm files. Agent output (the \
 directory `runs` next to the blackboard) is not included.\n\n\
 Examples:\n  remand backup ~/backups/remand-$(date +%F).db\n  remand backup --force /mnt/nas/remand.db\n  remand check --db /mnt/nas/remand.db"
 )]
 pub(crate) struct BackupArgs {
-    /// Destination file, readable only by you
+    /// Destination file; the copy is readable only by you
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Replace FILE if it exists, atomically; refused while a program has it open
+    /// Atomically replace FILE if it exists; refused while a program has it open
     #[arg(long)]
     force: bool,
 }

@@ -10,7 +10,7 @@ use crate::clock::Time;
 use crate::explain::ChangeView;
 use crate::human_time::ago;
 use crate::sanitize;
-use crate::text::truncate;
+use crate::text::{columns, truncate};
 
 /// Columns of the board in order, from changes that need a person to finished ones.
 const COLUMNS: [&str; 7] = [
@@ -120,7 +120,7 @@ impl Row {
 fn table(mut rows: Vec<Row>, width: Option<usize>) -> Table {
     let widest = |rows: &[Row], head: &str, cell: fn(&Row) -> &str| {
         rows.iter()
-            .map(|row| cell(row).chars().count())
+            .map(|row| columns(cell(row)))
             .chain([head.len()])
             .max()
             .unwrap_or(0)

@@ -20,11 +20,11 @@ const MOST_FIXES: i64 = 100;
 
 /// Raise a change's limits on money, tokens, time or fixes
 ///
-/// Each amount is added to the limit, or to the amount spent if that is higher: after $12 of $10, `--money +5` sets the
+/// Each amount is added to the limit, or to the amount spent if that is higher: if $12 of $10 is spent, `--money +5` sets the
 /// limit to $17. A change that was escalated because of a limit continues.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The default limits are settings (`remand config show loop`). `remand status CHANGE` shows what a change has used.\n\n\
+    after_help = "The default limits come from the settings (`remand config show loop`). `remand status CHANGE` shows what a change has used.\n\n\
 Examples:\n  remand budget c3 --money +5\n  remand budget c3 --fixes +1 --time +30m --why 'nearly there'"
 )]
 #[group(id = "amount", required = true, multiple = true, args = ["money", "tokens", "time", "fixes"])]
@@ -40,11 +40,11 @@ pub(crate) struct BudgetArgs {
     #[arg(long, value_name = "+N", value_parser = read_tokens, allow_hyphen_values = true)]
     tokens: Option<i64>,
 
-    /// Run time of agents, such as +90s, +30m or +2h
+    /// Agent run time, such as +90s, +30m or +2h
     #[arg(long, value_name = "+N", value_parser = read_time, allow_hyphen_values = true)]
     time: Option<i64>,
 
-    /// Fixes, in the current round and, if needed, in total
+    /// Fixes, such as +1, for the current round and, if needed, for the total
     #[arg(long, value_name = "+N", value_parser = read_fixes, allow_hyphen_values = true)]
     fixes: Option<i64>,
 
@@ -67,7 +67,7 @@ pub(crate) fn budget(args: &BudgetArgs, ctx: &mut CommandContext) -> Result<Exit
 /// Allow a change more fixes (same as `remand budget CHANGE --fixes +N`)
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A change that was escalated because of this limit continues. `remand budget` raises other limits.\n\n\
+    after_help = "If the change was escalated because of this limit, work on it continues. Use `remand budget` to raise other limits.\n\n\
 Example:\n  remand cycles c3 1"
 )]
 pub(crate) struct CyclesArgs {

@@ -10,7 +10,7 @@ use crate::cli::frame::{CommandContext, ExitCode, Line, TextStyle};
 /// Check the integrity of the blackboard
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Checks the database file and the invariants between its rows. Changes nothing.\n\nExit codes: 0 no problems, 1 problems found (they are listed)."
+    after_help = "Checks the database file and the consistency of its rows. Changes nothing.\n\nExit codes: 0 no problems, 1 problems found and listed."
 )]
 pub(crate) struct CheckArgs {}
 

@@ -26,7 +26,7 @@ use crate::intake::Ask;
 const PATIENCE: Duration = Duration::from_secs(90);
 const FRAME: Duration = Duration::from_millis(150);
 
-/// Show the whole loop on temporary pull requests with scripted agents
+/// Demonstrate the whole loop using temporary pull requests and scripted agents
 ///
 /// Creates a git remote with three pull requests on a local stand-in for GitHub, all in a temporary directory, and runs the
 /// daemon on it. The first is rejected by the reviewer, fixed, pushed, and passes. The second passes, is sent back by a
@@ -34,11 +34,11 @@ const FRAME: Duration = Duration::from_millis(150);
 /// Works offline and needs only git and sh. The exit code is 0 only if all three end as described.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Keep the repositories and the blackboard of the demo
+    /// Keep the demo's repositories and blackboard
     #[arg(long)]
     keep: bool,
 
-    /// Directory for the demo, which must be empty or not exist; implies --keep
+    /// Directory for the demo (must be empty or not exist); implies --keep
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

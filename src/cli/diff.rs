@@ -21,7 +21,7 @@ const CAP: usize = 8 * 1024 * 1024;
 /// Show the diff of a change, or of one of its fixes
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The diff is shown from the merge base to the head. On a terminal it is piped to $GIT_PAGER, $PAGER or \
+    after_help = "The diff is shown from the merge base to the head. On a terminal, it is piped to $GIT_PAGER, $PAGER or \
 `less -FRX`. Control characters are made visible; use --raw for a patch that `git apply` accepts.\n\n\
 Examples:\n  remand diff c1\n  remand diff c1 --cycle 2       only the second fix\n  \
 remand diff r5                 the work of one run, even if it was discarded"
@@ -31,11 +31,11 @@ pub(crate) struct DiffArgs {
     #[arg(value_name = "CHANGE")]
     id: String,
 
-    /// Only the changes of fix N, counted from the first fix of the change
+    /// Show only the diff of fix N, where 1 is the first fix of the change
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     cycle: Option<i64>,
 
-    /// Only file names and the number of lines added and deleted
+    /// Show only file names and the numbers of added and deleted lines
     #[arg(long, conflicts_with = "raw")]
     stat: bool,
 
@@ -216,8 +216,8 @@ fn one_fix(ctx: &CommandContext, change: &Change, cycle: i64) -> Result<(String,
         None => {
             let hint = match fixes.len() {
                 0 => "there are no fixes yet".to_owned(),
-                1 => "there is 1 fix: --cycle 1".to_owned(),
-                n => format!("there are {n} fixes: --cycle 1 to {n}"),
+                1 => "there is 1 fix: use --cycle 1".to_owned(),
+                n => format!("there are {n} fixes: use --cycle 1 to {n}"),
             };
             CommandError::not_found(format!("{} has no fix {cycle}", change.change_id))
                 .fail_with_hint(hint)

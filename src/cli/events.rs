@@ -32,15 +32,15 @@ pub(crate) struct EventsArgs {
     #[arg(short, long)]
     follow: bool,
 
-    /// Only events for this change: id (c1), branch, worktree path, or PR
+    /// Show only events for this change: id (c1), branch, worktree path, or PR
     #[arg(long, value_name = "CHANGE")]
     change: Option<String>,
 
-    /// Only events since a time (2h, 3d, 2026-11-18, '2026-11-18 14:30') or after an event id
+    /// Show only events since a time (2h, 3d, 2026-11-18, '2026-11-18 14:30') or after an event id
     #[arg(long, value_name = "WHEN", value_parser = read_since)]
     since: Option<Since>,
 
-    /// Maximum number of events: the newest, or with --since the oldest
+    /// Maximum number of events to show: the newest, or with --since the oldest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..))]
     limit: i64,
 }

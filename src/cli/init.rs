@@ -33,19 +33,19 @@ use trial::Tried;
 
 /// Write a config file and add the first projects
 ///
-/// On a terminal, it asks for values that were not given and shows the file before it writes it; Ctrl-D aborts.
+/// On a terminal, it asks for values that were not given and shows the file before writing it; Ctrl-D aborts.
 /// Otherwise, and with --yes, missing values are detected (claude in PATH, the current repository, its set-up and tests)
 /// or left out.
 ///
 /// Finally, the set-up and gates of each new project run once on its default branch, in a separate checkout, to see
-/// whether they pass: while they fail on the base of a change, no agent is started for it.
+/// whether they pass: while they fail on the base of a change, no agent is started for that change.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  remand init\n  remand init --yes --agent claude --project ~/src/website --gate 'npm test' \
 --label remand\n  remand init --yes --agent 'my-agent --batch' --review-agent claude"
 )]
 pub(crate) struct InitArgs {
-    /// Agent that fixes and reviews: `claude`, or a command that reads a prompt on stdin
+    /// Agent that fixes and reviews: `claude`, or a command that reads a prompt from stdin
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
@@ -61,7 +61,7 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "COMMAND")]
     setup: Option<String>,
 
-    /// Skip the trial run of the set-up and the gates at the end
+    /// Skip the final trial run of the set-up and the gates
     #[arg(long)]
     no_try: bool,
 
@@ -73,7 +73,7 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Take over open PRs with this label automatically [default: only PRs given to `remand watch`]
+    /// Automatically take over open PRs with this label [default: only PRs given to `remand watch`]
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
 
@@ -222,7 +222,7 @@ fn agent(args: &InitArgs, ctx: &mut CommandContext, ask: &mut Ask) -> Result<Age
     let found = detect::on_path("claude").then_some("claude");
     if ask.is_asking() {
         let question =
-            "Which agent fixes and reviews? `claude`, or a command that reads a prompt on stdin";
+            "Which agent fixes and reviews? `claude`, or a command that reads a prompt from stdin";
         return ask.until(&mut ctx.out, question, found, AgentChoice::installed);
     }
     let missing = || {
@@ -382,7 +382,7 @@ fn project_gates(
             .collect());
     }
     let question = format!(
-        "Command that must pass before a fix of {} is pushed",
+        "Command that must pass before a fix for {} is pushed",
         project.name
     );
     ask.until(
@@ -515,16 +515,13 @@ fn next(projects: &[Project], choices: &Choices) -> Vec<(String, &'static str)> 
     let watch = |repo: &String| format!("remand watch {repo}#NUMBER");
     let review = "remand review".to_owned();
     let begin = match (repo, choices.shadow) {
-        (Some(repo), true) => (watch(repo), "have a PR reviewed in shadow mode"),
+        (Some(repo), true) => (watch(repo), "review a PR in shadow mode"),
         (Some(repo), false) => (watch(repo), "review and fix a PR until it passes"),
         (None, _) if projects.is_empty() => {
             ("remand project add PATH".to_owned(), "add a repository")
         }
-        (None, true) => (
-            review,
-            "in a worktree: have its work reviewed in shadow mode",
-        ),
-        (None, false) => (review, "in a worktree: have its work reviewed and fixed"),
+        (None, true) => (review, "in a worktree: review its work in shadow mode"),
+        (None, false) => (review, "in a worktree: review and fix its work"),
     };
     let run = match choices.shadow {
         true => "start the daemon; in shadow mode, agents only review",

@@ -61,7 +61,7 @@ pub(crate) struct AddArgs {
 /// List work items in the order in which they run
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Only items with this status: available, claimed, completed, failed, blocked or cancelled
+    /// List only items with this status: available, claimed, completed, failed, blocked or cancelled
     #[arg(long, value_name = "STATUS", value_parser = word::<Status>)]
     status: Option<Status>,
 

@@ -24,12 +24,12 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Show the output of an agent
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Structured output of an agent is shown as text, one line per action. Control characters are made visible, so \
+    after_help = "An agent's structured output is shown as text, one line per action. Control characters are made visible, so \
 that an agent cannot send escape codes to your terminal.\n\n\
 Examples:\n  remand log r4\n  remand log c1 -f     the current or last run of a change"
 )]
 pub(crate) struct LogArgs {
-    /// Run (r1), or an item or a change for its last run
+    /// Run (r1), or an item or change whose last run is shown
     #[arg(value_name = "RUN")]
     run: String,
 

@@ -201,7 +201,7 @@ pub(crate) fn main() -> std::process::ExitCode {
         // A closed stderr is ignored.
         drop(
             ctx.out
-                .note(format!("hint: there is no project yet: {begin}")),
+                .note(format!("hint: there are no projects yet: {begin}")),
         );
     }
     code.into()

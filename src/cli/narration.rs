@@ -13,7 +13,7 @@ use crate::event::{Event, EventType};
 use crate::explain::pr_name;
 use crate::finding::Finding;
 use crate::intent::IntentKind;
-use crate::text::{count, prefixed, truncate};
+use crate::text::{columns, count, prefixed, truncate};
 use crate::work::{Ended, LoopStep, RejectionState};
 
 /// Maximum number of events per read.
@@ -82,10 +82,11 @@ impl Step {
         let head = match &self.subject {
             Some(subject) => {
                 let title = truncate(&subject.title, TITLE);
+                let gap = " ".repeat(TITLE.saturating_sub(columns(&title)) + 2);
                 Line::new()
                     .faint(format!("{when}  "))
                     .strong(format!("{:<10}  ", subject.name))
-                    .faint(format!("{title:<TITLE$}  "))
+                    .faint(format!("{title}{gap}"))
             }
             None => Line::new().faint(format!("{when}  ")),
         };
@@ -202,7 +203,7 @@ fn run_finished(event: &Event) -> Option<(TextStyle, String)> {
         Ended::Agent | Ended::Lost => return None,
         Ended::IdleLimit => "timed out: no output for too long",
         Ended::TotalLimit => "timed out: it took too long",
-        Ended::DaemonGone => "was ended because the daemon had exited",
+        Ended::DaemonGone => "was terminated because the daemon had exited",
         Ended::Stopped => "was stopped",
         Ended::NotStarted => "could not be started",
     };

@@ -59,7 +59,7 @@ pub(crate) fn refine(args: &RefineArgs, ctx: &mut CommandContext) -> Result<Exit
     let change = ctx.change(&args.named.change)?;
     let id = change.change_id.clone();
     let question = format!(
-        "Guidance for the agent besides the open findings of {id} ({}); may be empty.",
+        "Guidance for the agent in addition to the open findings of {id} ({}); may be empty.",
         change.title
     );
     let text = args.text.optional(ctx, &question)?;
@@ -96,7 +96,7 @@ pub(crate) fn comment(args: &CommentArgs, ctx: &mut CommandContext) -> Result<Ex
 /// Pause a change until `remand resume`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A running agent is allowed to finish, but nothing new is started and nothing is pushed until then."
+    after_help = "A running agent is allowed to finish, but until `remand resume` nothing new is started and nothing is pushed."
 )]
 pub(crate) struct PauseArgs {
     #[command(flatten)]
@@ -143,7 +143,7 @@ pub(crate) fn resume(args: &ResumeArgs, ctx: &mut CommandContext) -> Result<Exit
 #[derive(Debug, Args)]
 #[command(
     after_help = "Posts that failed because of the network, the login or the rate limit are retried automatically with \
-increasing delays; this command ends the delay. The daemon or `remand tick` posts them."
+increasing delays; this command skips the remaining delay. The daemon or `remand tick` posts them."
 )]
 pub(crate) struct PostArgs {
     #[command(flatten)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::cli::frame::{CommandContext, ExitCode, Table};
 use crate::prompt::{Name, Prompts, Variable};
 
-/// Show the prompts for agents
+/// Show and check the prompts for agents
 #[derive(Debug, Subcommand)]
 pub(crate) enum PromptsCommand {
     /// List the prompts and the origin of each

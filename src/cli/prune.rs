@@ -36,25 +36,25 @@ const TELL: Duration = Duration::from_secs(1);
 /// Delete changes that were merged or closed long ago
 ///
 /// Deletes each change completely, with its items, runs (and their directories), reviews, findings, feedback and events,
-/// and records one `pruned` event. A change with open work or newer feedback is kept. A worktree that remand created is
+/// and records one `pruned` event. A change with open work or recent events is kept. A worktree that remand created is
 /// deleted with its change if everything in it is committed; otherwise both are kept. Branches are never touched. Work
 /// saved on refs/remand/wip/RUN is kept unless --refs is given. No other command deletes changes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Safe while the daemon is running: one transaction per change, with pauses. After a crash, the next prune continues. \
+    after_help = "Safe to run alongside the daemon: it uses one transaction per change, with pauses. After a crash, the next prune finishes the work. \
 Freed space in the file is reused; --vacuum returns it to the file system.\n\n\
 Examples:\n  remand prune --older-than 90d --dry-run\n  remand prune --older-than 12w --vacuum"
 )]
 pub(crate) struct PruneArgs {
-    /// Minimum age since the change ended, in hours, days or weeks (36h, 90d, 12w)
+    /// Minimum time since the change ended, in hours, days or weeks (36h, 90d, 12w)
     #[arg(long, value_name = "TIME", value_parser = read_span)]
     older_than: Duration,
 
-    /// Show what would be deleted, and delete nothing
+    /// Show what would be deleted, without deleting anything
     #[arg(short = 'n', long)]
     dry_run: bool,
 
-    /// Also delete the work that their runs saved on refs/remand/wip
+    /// Also delete the work that the runs of these changes saved on refs/remand/wip/RUN
     #[arg(long)]
     refs: bool,
 
@@ -315,9 +315,11 @@ impl Broom {
                     };
                     let prune = || bb::prune(conn, &prunable, now);
                     // A row that something unknown refers to affects this change only.
-                    let end = bb::apart(conn, prune, |error| match error {
-                        BoardError::Panicked => Err(error),
-                        error => Ok(Err(sanitize::chain(&error))),
+                    let end = bb::apart(conn, prune, |error| {
+                        if matches!(error, BoardError::Panicked) {
+                            return Err(error);
+                        }
+                        Ok(Err(sanitize::chain(&error)))
                     })?;
                     ends.push((one, end));
                 }

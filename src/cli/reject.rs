@@ -17,7 +17,7 @@ const SUMMARY_CAP: usize = 200;
 /// Reject a change and have an agent fix it
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The text can be a complete review: findings in it are parsed with their locations (see \
+    after_help = "The text can be a complete review: its findings are parsed, including their locations (see \
 `remand read-review`). A rejection starts a new round of fixes, even if the change is waiting for a person.\n\n\
 Examples:\n  remand reject c1 'the retry loop never ends when the server answers 503'\n  \
 gh pr view 42 --comments | remand reject feature/login --file -"

@@ -1,5 +1,5 @@
 //! `remand reload`: applies a changed configuration now. Also prints warnings about one that is not
-//! in force.
+//! in effect.
 
 use std::time::{Duration, Instant};
 
@@ -23,12 +23,12 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Apply a changed configuration now
 ///
 /// The daemon loads changed settings, evaluators and prompts automatically if they are valid and have been stable for
-/// 2 seconds. A file that is now empty, or that removes a gate, a forbidden path, the search for secrets or the sandbox,
-/// is applied only by this command. Until then, the old settings stay in force and nothing is pushed.
+/// 2 seconds. A file that is now empty, or that removes a gate, a forbidden path, secret scanning or the sandbox,
+/// is applied only by this command. Until then, the old settings remain in effect and nothing is pushed.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Prints what changed and the daemon's answer. Running agents are not interrupted; their gates and pushes use the \
-new settings.\n\nExit codes: 0 applied, 1 no daemon is running or it does not answer, 3 refused."
+new settings.\n\nExit codes: 0 applied, 1 no daemon is running or the daemon does not answer, 3 refused."
 )]
 pub(crate) struct ReloadArgs {}
 
@@ -103,7 +103,7 @@ fn print(ctx: &mut CommandContext, told: &ReloadReport) -> Result<()> {
         ctx.out.line(
             Line::new()
                 .piece(TextStyle::Bad, "refused")
-                .plain("  the old settings stay in force"),
+                .plain("  the old settings remain in effect"),
         )?;
         ctx.out.block(reason, 2)?;
         return Ok(());
@@ -155,7 +155,7 @@ pub(crate) fn not_in_force(ctx: &CommandContext) -> Result<Option<bb::Changed>> 
     Ok(row.and_then(|row| row.changed).filter(|_| is_running))
 }
 
-/// Prints that a changed configuration is not in force, before the output of a command.
+/// Prints that a changed configuration is not in effect, before the output of a command.
 pub(crate) fn banner(ctx: &mut CommandContext) -> Result<()> {
     if let Some(changed) = not_in_force(ctx)? {
         let line = Line::new().remedy(sentence(&changed), not_in_force_command(&changed));
@@ -166,7 +166,7 @@ pub(crate) fn banner(ctx: &mut CommandContext) -> Result<()> {
 
 pub(crate) fn sentence(changed: &bb::Changed) -> String {
     format!(
-        "a changed configuration is not in force, and nothing is pushed: {}",
+        "a changed configuration is not in effect, and nothing is pushed: {}",
         title(&changed.reason)
     )
 }

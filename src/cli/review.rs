@@ -25,7 +25,7 @@ use worktree_check::CheckedWorktree;
 #[derive(Debug, Args)]
 #[command(
     after_help = "The worktree must be clean, on its own branch, and have commits that are not in its base. \
-This adds it as a change; `remand run` or `remand tick` does the work.\n\n\
+This command adds the branch as a change; `remand run` or `remand tick` does the work.\n\n\
 Examples:\n  remand review                                  the current worktree\n  \
 remand review --worktree ~/worktrees/login\n  remand review --branch feature/login           wherever it is checked out"
 )]
@@ -38,7 +38,7 @@ pub(crate) struct ReviewArgs {
     #[arg(long, value_name = "B")]
     branch: Option<String>,
 
-    /// Title of the change [default: the subject of its only commit, or else the branch]
+    /// Title of the change [default: the subject of its only commit, or else the branch name]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
 
@@ -164,7 +164,7 @@ fn standing(ctx: &CommandContext, change: &Change, found: &CheckedWorktree) -> R
             found.path, change.branch, found.branch
         );
         return CommandError::new(what).fail_with_hint(format!(
-            "run `git switch {}`, or give up the change with `remand cancel {id}`",
+            "run `git switch {}`, or cancel the change with `remand cancel {id}`",
             change.branch
         ));
     }

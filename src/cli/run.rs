@@ -26,14 +26,14 @@ const LOOK: Duration = Duration::from_secs(1);
 /// warnings on stderr; -v adds the log. Otherwise, and with --json, it logs to stderr.
 ///
 /// SIGTERM or Ctrl-C stops it: running agents get `dispatch.stop_grace_s` seconds to finish. Then they are ended and
-/// their items are requeued, without counting a failure. A second signal stops it immediately. There can be one daemon
+/// their items are requeued, without counting a failure. A second signal stops it immediately. There can be only one daemon
 /// per blackboard; all other commands can be used while it is running.
 ///
 /// It loads changed settings, evaluators and prompts automatically if they are valid and have been stable for 2 seconds.
-/// A change that removes a safeguard needs `remand reload` or SIGHUP. Running agents are not interrupted; their gates and
-/// pushes use the new settings. Nothing is pushed while a changed file is not in force. If a file is invalid, the old
-/// settings stay in force, and the log and `remand status` show the error. The path of the blackboard, the log settings
-/// and `heartbeat.look_s` need a restart. Under systemd, it supports readiness notification and the watchdog.
+/// A file that removes a safeguard needs `remand reload` or SIGHUP. Running agents are not interrupted; their gates and
+/// pushes use the new settings. Nothing is pushed while a changed file is not in effect. If a file is invalid, the old
+/// settings remain in effect, and the log and `remand status` show the error. The path of the blackboard, the log settings
+/// and `heartbeat.look_s` take effect only after a restart. Under systemd, it supports readiness notification and the watchdog.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {}
 
@@ -93,7 +93,7 @@ pub(crate) fn run(_args: &RunArgs, ctx: &mut CommandContext) -> Result<ExitCode>
         Err(error) => match error.downcast::<AlreadyRunning>() {
             Ok(running) => CommandError::needs_person(running.to_string())
                 .fail_with_hint(
-                    "there can be one daemon per blackboard; all other commands, including `remand tick`, work while it runs",
+                    "there can be only one daemon per blackboard; all other commands, including `remand tick`, work while it runs",
                 ),
             Err(error) => Err(error),
         },

@@ -299,7 +299,10 @@ fn print(which: &Which, ctx: &mut CommandContext) -> Result<ExitCode> {
     }
     if let Some(problem) = &site.problem {
         let problem = problem.to_string();
-        let note = format!("note: this uses the defaults: {}", title(&problem));
+        let note = format!(
+            "note: the settings cannot be loaded, so the defaults are used: {}",
+            title(&problem)
+        );
         ctx.out.note(note)?;
     }
     Ok(ExitCode::Done)

@@ -1,4 +1,4 @@
-//! `remand config`: shows the settings in force, and the origin of each.
+//! `remand config`: shows the settings in effect, and the origin of each.
 
 use std::collections::BTreeMap;
 
@@ -25,10 +25,10 @@ pub(crate) enum ConfigCommand {
     Defaults,
 }
 
-/// Show all settings in force and the origin of each
+/// Show all settings in effect and the origin of each
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// Only settings whose name starts with KEY, such as `loop`
+    /// Show only settings whose names start with KEY, such as `loop`
     #[arg(value_name = "KEY")]
     key: Option<String>,
 }
@@ -112,7 +112,7 @@ fn print(ctx: &mut CommandContext, shown: &[SettingsView], in_force: &InForce) -
         let other = setting.in_force.as_ref();
         if let Some(value) = other.filter(|value| **value != setting.value) {
             ctx.out
-                .note(format!("  in force: {} = {value}", setting.key))?;
+                .note(format!("  in effect: {} = {value}", setting.key))?;
         }
     }
     Ok(())

@@ -77,7 +77,7 @@ pub(super) fn word(
     (is_asked || unread).then_some(true)
 }
 
-/// Note for `why`: the settings differ from what is in force, for a change without a setting of its
+/// Note for `why`: the settings differ from what is in effect, for a change without a setting of its
 /// own.
 pub(super) fn unread(ctx: &CommandContext, change: &Change) -> Result<Option<String>> {
     if change.state.is_over() || change.shadow_word.is_some() {

@@ -27,7 +27,7 @@ use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding, g1 feedback. A number is an event, \
-or a PR of the current project. A change can also be given by its branch, worktree path or PR (owner/repo#42), and a \
+or a PR of the current project. You can also refer to a change by its branch, worktree path or PR (owner/repo#42), and to a \
 project by its name.\n\n\
 Examples:\n  remand show v2      the text of a review\n  remand show 118     an event with its metadata"
 )]

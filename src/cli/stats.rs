@@ -23,7 +23,7 @@ const CHANGES: usize = 20;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  remand stats\n  remand stats --json\n  remand stats --shadow")]
 pub(crate) struct StatsArgs {
-    /// Only changes in shadow mode: what was withheld, with an estimate of its cost
+    /// Show only changes in shadow mode: what was withheld, with an estimate of its cost
     #[arg(long)]
     shadow: bool,
 }
@@ -200,7 +200,7 @@ fn print_shadow(
         n => format!("; there is no complete estimate for {n}"),
     };
     ctx.out.note(format!(
-        "the columns from NOT REVIEWED on show what was not done; tokens, money and time are estimates{without}"
+        "the columns from NOT REVIEWED onward show what was not done; tokens, money and time are estimates{without}"
     ))?;
     if all.reviewed > 0 {
         let passed = all.reviewed - all.rejected;

@@ -32,8 +32,8 @@ const MOST_FIXES: i64 = 20;
 /// Show one change in detail, or an overview of all
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With --watch, a terminal shows it on the alternate screen until you press q or Ctrl-C. In a pipe, a new \
-block is printed whenever something changes, with --json as one line.\n\nExamples:\n  remand status\n  remand status c1 --watch"
+    after_help = "With --watch, a terminal shows the output on its alternate screen until you press q or Ctrl-C. If the output is piped, a new \
+block (with --json, a single line) is printed whenever something changes.\n\nExamples:\n  remand status\n  remand status c1 --watch"
 )]
 pub(crate) struct StatusArgs {
     /// Change: id (c1), branch, worktree path, or PR (owner/repo#42, URL, or 42)

@@ -21,13 +21,13 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Stop all work, or the work on one project, until `remand start`
 ///
 /// From then on, nothing is started, pushed or posted by `run`, `tick` or `work`, even after a restart; pull requests are
-/// still read. A running agent is allowed to finish: its work stays in the worktree and goes on to the gates, the push and the
+/// still read. A running agent is allowed to finish: its work stays in the worktree and proceeds to the gates, the push and the
 /// next review after `start`. The command waits until nothing is running.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With --now, running agents, gates and set-ups are ended immediately. The unfinished work of an agent is saved \
-on refs/remand/wip/RUN, its worktree is reset, no attempt is counted, and it runs again after `start`.\n\n\
-Ctrl-C ends only the wait; the stop remains in force. To stop the daemon itself, send it SIGTERM.\n\n\
+    after_help = "With --now, running agents, gates and set-ups are ended immediately. An agent's unfinished work is saved \
+on refs/remand/wip/RUN, its worktree is reset, no attempt is counted, and the agent runs again after `start`.\n\n\
+Ctrl-C ends only the wait; the stop remains in effect. To stop the daemon itself, send it SIGTERM.\n\n\
 Examples:\n  remand stop --reason 'deploying'       everything\n  remand stop website --now              one project, immediately"
 )]
 pub(crate) struct StopArgs {

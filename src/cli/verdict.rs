@@ -18,7 +18,7 @@ use crate::state::Trigger;
 /// Set the verdict of a review, overriding the reviewer
 #[derive(Debug, Args)]
 #[command(
-    after_help = "CHANGES_REQUESTED starts a fix for the last review and your text, within the current round.\n\n\
+    after_help = "CHANGES_REQUESTED starts a fix based on the last review and your text, within the current round.\n\n\
 Examples:\n  remand verdict c2 APPROVED\n  remand verdict c2 CHANGES_REQUESTED --text 'the second finding is right'"
 )]
 pub(crate) struct VerdictArgs {
@@ -28,7 +28,7 @@ pub(crate) struct VerdictArgs {
     #[arg(value_name = "VERDICT", value_enum, ignore_case = true)]
     verdict: Said,
 
-    /// Instructions for the fix in addition to the last review; `-` reads them from stdin
+    /// Instructions for the fix, in addition to the last review; `-` reads them from stdin
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
 }
@@ -149,7 +149,7 @@ fn discuss(conn: &Conn, change: &Change, reason: Option<&str>, step: &Step) -> b
             |reason| format!("{} wants a discussion: {reason}", step.actor),
         ),
         decision!(
-            "go on ({refine}), accept it ({approve}), or close it ({cancel})",
+            "continue ({refine}), accept it ({approve}), or close it ({cancel})",
             refine = Decision::refine(id),
             approve = Decision::approve(id),
             cancel = Decision::cancel(id),

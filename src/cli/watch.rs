@@ -19,7 +19,7 @@ use crate::{config, daemon, wake};
 #[derive(Debug, Args)]
 #[command(
     after_help = "The pull request is read with `gh` once a minute, unless the evaluator `pr_feedback` sets another schedule. \
-People with write permission can request changes. If a worktree is on its branch, remand works there, but never in the main \
+People with write permission can request changes. If a worktree is on the PR's branch, remand works there, but never in the main \
 checkout; otherwise it creates one with a detached HEAD. Fixes are pushed to the branch; reviews and replies are posted on \
 the PR. Pull requests that are merged, closed or from a fork are refused.\n\n\
 With [projects.NAME.discover] in the settings, pull requests are taken over automatically.\n\n\
@@ -31,7 +31,7 @@ pub(crate) struct WatchArgs {
     #[arg(value_name = "PR")]
     pull: String,
 
-    /// Worktree to work in, on the PR's branch [default: an existing one, or a new one]
+    /// Worktree to work in; must be on the PR's branch [default: an existing one, or a new one]
     #[arg(long, value_name = "PATH")]
     worktree: Option<PathBuf>,
 
@@ -53,7 +53,7 @@ pub(crate) fn watch(args: &WatchArgs, ctx: &mut CommandContext) -> Result<ExitCo
     let Some(name) = PrRef::parse(&args.pull).or_else(|| PrRef::bare(&args.pull)) else {
         let what = format!("`{}` is not a pull request", args.pull);
         let hint =
-            "use owner/repo#42, a URL on https://github.com, or 42 in a checkout of the project";
+            "use owner/repo#42, an https://github.com URL, or 42 in a checkout of the project";
         return CommandError::usage(what).fail_with_hint(hint);
     };
     if args

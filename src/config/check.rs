@@ -202,7 +202,7 @@ fn of_kind(at: &KeyPath, name: &str, agent: &Agent, idle_s: u64) -> Vec<Complain
                     "`{at}.api_timeout_s` ({timeout}) is not less than `limits.idle_s` ({idle_s})"
                 ),
                 help:
-                    "an agent whose API does not respond would be ended before it could report that"
+                    "an agent whose API does not respond would be terminated before it could report that"
                         .into(),
             });
             late.into_iter().collect()

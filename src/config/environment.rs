@@ -23,8 +23,9 @@ const FOR_EVERY_AGENT: [&str; 10] = [
     "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "USER", "LOGNAME", "SHELL", "TZ",
 ];
 
-const FORGE: &str = "tokens for the forge are never passed to agents: remand pushes and comments, the agent does not";
-const KEYS: &str = "it would give the agent access to your keys: remand pushes, the agent does not";
+const FORGE: &str =
+    "tokens for the forge are never passed to agents: remand pushes and comments, not the agent";
+const KEYS: &str = "it would give the agent access to your keys: remand pushes, not the agent";
 const SECRETS: &str = "it belongs to remand or another service, and agents read untrusted text";
 
 /// Prefixes of refused names, case-insensitive.

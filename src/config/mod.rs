@@ -242,6 +242,11 @@ pub(crate) fn terminal_environment() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }
 
+/// True if the terminal cannot move its cursor.
+pub(crate) fn is_dumb_terminal() -> bool {
+    first_set(&["TERM"]).is_none_or(|term| term == "dumb")
+}
+
 /// Returns the width of the terminal from COLUMNS, if the terminal does not report it.
 pub(crate) fn columns() -> Option<usize> {
     first_set(&["COLUMNS"])?.parse().ok()

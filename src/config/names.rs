@@ -40,7 +40,7 @@ pub(super) fn of_path(text: &str) -> Option<&'static str> {
             .any(|part| part.is_empty() || part == "." || part == "..")
     {
         return Some(
-            "use a path from the top of the repository, without empty parts, `.` or `..`; a whole directory is `directory/**`",
+            "use a path relative to the top of the repository, without empty parts, `.` or `..`; for a whole directory, use `directory/**`",
         );
     }
     None
@@ -53,7 +53,7 @@ pub(super) fn of_login(text: &str) -> Option<&'static str> {
     let is_login =
         !name.is_empty() && name.len() <= 100 && !name.starts_with('-') && name.chars().all(fits);
     (!is_login).then_some(
-        "use a login name without `@`: letters, digits, `-` and `_`; that of a bot ends with `[bot]`",
+        "use a login name without `@`: letters, digits, `-` and `_`; a bot's name ends with `[bot]`",
     )
 }
 

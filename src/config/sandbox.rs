@@ -28,7 +28,7 @@ impl SandboxTable {
         if self.kind == SandboxKind::Wrapper && !has_words {
             complaints.push(complaint(
                 "`kind = \"wrapper\"` without a wrapper",
-                "set `wrapper` to the words that are put before each command, such as [\"my-jail\", \"--\"]",
+                "set `wrapper` to the words to put before each command, such as [\"my-jail\", \"--\"]",
             ));
         }
         if self.kind != SandboxKind::Wrapper && !self.wrapper.is_empty() {

@@ -38,11 +38,11 @@ impl fmt::Display for Weaker {
             Safeguard::Forbidden(pattern) => {
                 write!(f, "the forbidden path `{pattern}`{of} was removed")
             }
-            Safeguard::Secrets => write!(f, "the search for secrets{of} is off"),
+            Safeguard::Secrets => write!(f, "secret scanning{of} is off"),
             Safeguard::GateIn => {
                 write!(
                     f,
-                    "gates{of} run in the agent's worktree instead of the commit (gate_in)"
+                    "gates{of} run in the agent's worktree instead of a checkout of the commit (gate_in)"
                 )
             }
             Safeguard::Sandbox => f.write_str("agents are no longer confined (sandbox.kind)"),

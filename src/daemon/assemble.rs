@@ -38,7 +38,7 @@ pub(super) struct Host {
 }
 
 /// Advice if no service restricts what can be written.
-pub(super) const WRITE_REMEDY: &str = "make it writable for the user that remand runs as";
+pub(super) const WRITE_REMEDY: &str = "make it writable by the user that remand runs as";
 
 impl Host {
     /// Returns the values for this program, started by a person.

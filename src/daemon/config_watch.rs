@@ -12,14 +12,14 @@ const LATE: Duration = Duration::from_secs(30);
 
 pub(super) struct Watch {
     watched: Watched,
-    /// Fingerprint of the settings in force.
+    /// Fingerprint of the settings in effect.
     in_force: String,
     stats: Option<Stats>,
     seen: Option<Seen>,
     in_force_since: Instant,
 }
 
-/// Content that differs from the settings in force.
+/// Content that differs from the settings in effect.
 struct Seen {
     fingerprint: String,
     since: Instant,
@@ -30,9 +30,9 @@ struct Seen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FileState {
     Nothing,
-    /// The files match the settings in force again.
+    /// The files match the settings in effect again.
     Back,
-    /// The content differs from the settings in force and has been stable for long enough.
+    /// The content differs from the settings in effect and has been stable for long enough.
     Stable(String),
 }
 
@@ -112,7 +112,7 @@ impl Watch {
         self.seen.is_none() && self.in_force_since.elapsed() < LATE
     }
 
-    /// Records that the files match the settings in force from now on.
+    /// Records that the files match the settings in effect from now on.
     pub(super) fn begins_anew(&mut self) {
         self.in_force_since = Instant::now();
     }

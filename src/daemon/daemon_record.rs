@@ -48,7 +48,7 @@ impl Recorded {
             ..self.record.clone()
         };
         if let Err(error) = record.write(&self.path) {
-            tracing::warn!(error = ?error, path = %self.path.display(), "cannot write the record of the daemon");
+            tracing::warn!(error = ?error, path = %self.path.display(), "cannot write the daemon's state file");
         }
     }
 }

@@ -87,7 +87,7 @@ impl Bounds {
                     Err(error.into())
                 }
                 () = self.overdue() => {
-                    tracing::warn!("stopped before all work had ended; the next start continues it");
+                    tracing::warn!("stopped before all work was finished; it continues at the next start");
                     Ok(None)
                 }
             }

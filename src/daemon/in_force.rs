@@ -1,4 +1,4 @@
-//! Compares settings that were just read with those in force in the running daemon.
+//! Compares settings that were just read with those in effect in the running daemon.
 
 use super::lock;
 use crate::blackboard::{Changed, ChangedKind, Configuration};
@@ -66,10 +66,12 @@ impl InForce {
     pub(crate) fn sentence(&self) -> String {
         match self {
             Self::NoDaemon => "no daemon is running".to_owned(),
-            Self::Yes { pid, since } => format!("in force in the daemon (pid {pid}) since {since}"),
+            Self::Yes { pid, since } => {
+                format!("in effect in the daemon (pid {pid}) since {since}")
+            }
             Self::OtherFile { pid, file } => {
                 let file = file.as_deref().unwrap_or("no config file");
-                format!("not in force: the daemon (pid {pid}) was started with {file}")
+                format!("not in effect: the daemon (pid {pid}) was started with {file}")
             }
             Self::No {
                 pid,
@@ -82,7 +84,7 @@ impl InForce {
                     |changed| title(&changed.reason).to_owned(),
                 );
                 format!(
-                    "not in force: the daemon (pid {pid}) uses the settings it loaded at {since}; {why}"
+                    "not in effect: the daemon (pid {pid}) uses the settings it loaded at {since}; {why}"
                 )
             }
         }

@@ -92,7 +92,7 @@ impl Running {
             request.map_or(Ok(()), |request| bb::answer_reload(conn, request, event))
         });
         if let Err(error) = written.await {
-            tracing::error!(error = ?error, "cannot record the configuration in force");
+            tracing::error!(error = ?error, "cannot record the configuration in effect");
         }
         daemon.lasting.wake_dispatch.notify_one();
         self.round.end().await;

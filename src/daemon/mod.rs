@@ -85,7 +85,7 @@ struct Lasting {
     wake_dispatch: Arc<Notify>,
     wake_commands: Arc<Notify>,
     wake_configuration: Arc<Notify>,
-    /// Dispatch settings in force, for items that were claimed under earlier ones.
+    /// Dispatch settings in effect, for items that were claimed under earlier ones.
     latest: Arc<watch_channel::Sender<Arc<dispatch::Settings>>>,
     /// Number of heartbeat passes that succeeded.
     beats: Arc<watch_channel::Sender<u64>>,
@@ -284,7 +284,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
                 }
                 Ok(Reload::Refused(fingerprint)) => {
                     watch.refused(fingerprint);
-                    "configuration rejected, the previous one stays in force: see the log"
+                    "configuration rejected, the previous one remains in effect: see the log"
                 }
                 Ok(Reload::Unstable) => continue,
                 Err(error) => {
@@ -364,7 +364,7 @@ impl Daemon {
         }
     }
 
-    /// Puts the configuration that this daemon starts with in force.
+    /// Puts the configuration that this daemon starts with in effect.
     async fn put_in_force(&self, loaded: &Loaded) -> anyhow::Result<()> {
         let in_force = self.in_force(loaded);
         let step = move |conn: &bb::Conn| {
@@ -384,16 +384,16 @@ impl Daemon {
         }
     }
 
-    /// Handles an edit that was undone: the files match the settings in force again.
+    /// Handles an edit that was undone: the files match the settings in effect again.
     async fn is_back(&self) {
-        tracing::info!("the configuration files match the configuration in force again");
+        tracing::info!("the configuration files match the configuration in effect again");
         let back = self.db().write("settings_back", |conn| {
             bb::note_changed(conn, None)?;
             let why = "the change to the configuration was undone";
             resume_held(conn, why, clock::now())
         });
         if let Err(error) = back.await {
-            tracing::error!(error = ?error, "cannot resume changes that are held for the configuration");
+            tracing::error!(error = ?error, "cannot resume changes that are held because of the configuration");
         }
     }
 
@@ -404,12 +404,12 @@ impl Daemon {
         if !self.db().read(is_held).await.unwrap_or(false) {
             return;
         }
-        let why = "the configuration is in force";
+        let why = "the configuration is in effect";
         let resume = |conn: &bb::Conn| {
             bb::resume_held_for(conn, HoldKind::Configuration, why, clock::now()).map(drop)
         };
         if let Err(error) = self.db().write("resume", resume).await {
-            tracing::error!(error = ?error, "cannot resume changes that are held for the configuration");
+            tracing::error!(error = ?error, "cannot resume changes that are held because of the configuration");
         }
         self.lasting.wake_dispatch.notify_one();
     }
@@ -473,7 +473,7 @@ fn until_done(
         daemon.db().check()?;
         done
     })?;
-    done.context("stopped before all work had ended")
+    done.context("stopped before all work was finished")
 }
 
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

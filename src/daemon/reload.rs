@@ -95,7 +95,7 @@ pub(super) struct Order {
 /// Result of a reload.
 pub(super) enum Reload {
     Applied(Box<Applied>),
-    /// The old settings stay in force. Contains the fingerprint of the refused content.
+    /// The old settings remain in effect. Contains the fingerprint of the refused content.
     Refused(String),
     /// The files changed while they were read.
     Unstable,
@@ -216,13 +216,13 @@ struct Refusal {
     hash: String,
 }
 
-/// Keeps the old settings in force and records the refusal for everybody to see.
+/// Keeps the old settings in effect and records the refusal for everybody to see.
 async fn refuse(daemon: &Daemon, order: &Order, refusal: Refusal) -> bb::Result<Reload> {
     let Refusal { kind, reason, hash } = refusal;
-    tracing::error!("configuration rejected, the previous one stays in force:\n{reason}");
+    tracing::error!("configuration rejected, the previous one remains in effect:\n{reason}");
     let first = reason.lines().find(|line| !line.trim().is_empty());
     let first = cap(first.unwrap_or_default(), VALUE_CAP);
-    let summary = format!("configuration rejected, the previous one stays in force: {first}");
+    let summary = format!("configuration rejected, the previous one remains in effect: {first}");
     let skipped = body::Skipped {
         kind: Some(kind.to_string()),
         cause: Some(order.cause.to_string()),

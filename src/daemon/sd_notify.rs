@@ -159,7 +159,7 @@ impl Silence<'_> {
         if !self.is_silent {
             self.is_silent = true;
             self.recorded.set_silent(Some(self.heard_at));
-            tracing::error!(since = %self.heard_at, "the daemon is not responding: the watchdog will end it soon");
+            tracing::error!(since = %self.heard_at, "the daemon is not responding: the watchdog will terminate it soon");
         }
     }
 

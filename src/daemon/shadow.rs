@@ -18,7 +18,7 @@ impl Daemon {
                     tracing::warn!(project = %id, "shadow mode: nothing is run, pushed or posted");
                 }
                 Some(ShadowMode::Review) => {
-                    tracing::warn!(project = %id, "shadow mode: agents review, nothing is fixed, pushed or posted");
+                    tracing::warn!(project = %id, "shadow mode: agents review, but nothing is fixed, pushed or posted");
                 }
                 None => {}
             }
@@ -33,12 +33,12 @@ impl Daemon {
     }
 
     /// Calls `set_shadows`, unless a daemon is running: then the settings that the daemon has read
-    /// stay in force. Otherwise a file that is being edited could release changes that the daemon
+    /// stay in effect. Otherwise a file that is being edited could release changes that the daemon
     /// keeps in shadow.
     pub(super) async fn set_shadows_if_alone(&self, loaded: &Loaded) -> bb::Result<()> {
         match lock::holder(&loaded.blackboard) {
             Some(pid) => {
-                tracing::debug!(%pid, "a daemon is running: its shadow settings stay in force");
+                tracing::debug!(%pid, "a daemon is running: its shadow settings remain in effect");
                 Ok(())
             }
             None => self.set_shadows().await,
@@ -46,7 +46,7 @@ impl Daemon {
     }
 
     /// Resumes changes that were held for other settings, unless a daemon is running, which must
-    /// put the new settings in force first.
+    /// apply the new settings first.
     pub(super) async fn resume_if_alone(&self, loaded: &Loaded) -> bb::Result<()> {
         if lock::holder(&loaded.blackboard).is_some() {
             return Ok(());
@@ -66,7 +66,7 @@ pub(crate) struct UnreadShadow {
 }
 
 impl UnreadShadow {
-    /// Returns `None` if the setting is in force, or if no daemon runs: the next one reads it.
+    /// Returns `None` if the setting is in effect, or if no daemon runs: the next one reads it.
     pub(crate) fn of(loaded: &Loaded, project: &ProjectId, in_force: Shadow) -> Option<Self> {
         let shadow = loaded.project(project.as_str()).shadow;
         if shadow == in_force {

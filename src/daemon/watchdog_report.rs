@@ -29,7 +29,7 @@ pub(super) async fn report(db: &Db, left_over: Option<Record>) -> anyhow::Result
     });
     let runs = runs.await?;
     let runs: Vec<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
-    tracing::error!(%pid, %since, ?runs, "the previous daemon stopped responding and was ended by the watchdog");
+    tracing::error!(%pid, %since, ?runs, "the previous daemon stopped responding and was terminated by the watchdog");
     Ok(())
 }
 
@@ -37,7 +37,8 @@ pub(super) async fn report(db: &Db, left_over: Option<Record>) -> anyhow::Result
 /// nothing was running.
 fn events(runs: &[Run], body: &body::DaemonEnded) -> Vec<NewEvent> {
     let pid = body.pid;
-    let ended = format!("the daemon (pid {pid}) stopped responding and was ended by the watchdog");
+    let ended =
+        format!("the daemon (pid {pid}) stopped responding and was terminated by the watchdog");
     if runs.is_empty() {
         return vec![NewEvent::new(body.clone(), ended).on(TargetType::Blackboard, "daemon")];
     }

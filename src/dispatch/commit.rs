@@ -43,7 +43,9 @@ impl Task {
         if !self.head_at().fits(now.branch.as_deref()) {
             let found = now.branch.as_deref().unwrap_or("a detached HEAD");
             let reason = match self.head_at() {
-                HeadAt::Branch(branch) => format!("the agent left the branch {branch} for {found}"),
+                HeadAt::Branch(branch) => {
+                    format!("the agent switched from the branch {branch} to {found}")
+                }
                 HeadAt::Detached(_) => format!("the agent switched to the branch {found}"),
             };
             return self.refuse(span, reason).await;
@@ -210,7 +212,7 @@ impl Task {
                 let sha = short_sha(&wip);
                 let summary =
                     format!("the work of {run_id} is kept on refs/remand/wip/{run_id} ({sha})");
-                let reason = "the work of the run is not used";
+                let reason = "the run's work is not used";
                 let skipped = body::Skipped {
                     wip: Some(wip),
                     ..body::Skipped::because(body::SkipCode::WorkUnused, reason)

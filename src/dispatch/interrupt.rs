@@ -70,7 +70,7 @@ impl Interrupt {
             Self::Fail(_) => "failed",
             Self::Reverted(_) => "failed: its fixes were reverted",
             Self::Hold { .. } => "held",
-            Self::Fenced => "its claim has ended, nothing was written",
+            Self::Fenced => "its claim has ended; nothing was written",
             Self::Stopping => "returned: the program is stopping",
             Self::Reloaded => "returned: the settings changed",
             Self::Paused => "returned: the change is paused",

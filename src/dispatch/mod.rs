@@ -41,7 +41,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 pub(crate) struct Dispatch {
     pub(crate) db: Db,
     pub(crate) settings: Arc<Settings>,
-    /// The settings in force, which differ from `settings` once the configuration was reloaded.
+    /// The settings in effect, which differ from `settings` once the configuration was reloaded.
     pub(crate) latest: watch::Receiver<Arc<Settings>>,
     /// Identity of this process in claims: boot id, pid, start time.
     pub(crate) holder: String,
@@ -115,7 +115,7 @@ impl Dispatch {
             }
         }
         if let Err(error) = self.shadow_due(stop).await {
-            tracing::error!(error = ?error, "cannot process items in shadow mode");
+            tracing::error!(error = ?error, "cannot process items of changes in shadow mode");
         }
         claimed
     }

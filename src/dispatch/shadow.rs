@@ -110,7 +110,7 @@ impl Dispatch {
             prompt_bytes: bytes,
             trouble,
         };
-        tracing::info!(item = %item.item_id, change = %shadowed.change_id, "not run, in shadow mode");
+        tracing::info!(item = %item.item_id, change = %shadowed.change_id, "not run because of shadow mode");
         self.db
             .write("shadow", move |conn| {
                 bb::record_shadow(conn, &item, &shadowed, clock::now())
@@ -251,7 +251,7 @@ fn estimate(agent: Option<&str>, past: &[PastRun], bytes: Option<i64>) -> Estima
         cost_micros: Some(tokens.saturating_mul(MICROS_A_TOKEN)),
         run_ms: Some(tokens.saturating_mul(1000) / TOKENS_A_SECOND),
         basis: format!(
-            "a guess, as {agent} has not run on this machine yet: {TIMES_ITS_PROMPT} times its \
+            "a guess, as {agent} has not run on this machine yet: {TIMES_ITS_PROMPT} times the size of its \
              prompt, ${MICROS_A_TOKEN} per million tokens, {TOKENS_A_SECOND} tokens per second"
         ),
     }

@@ -180,7 +180,7 @@ impl Task {
             Interrupt::Blackboard(error) => Err(error),
         };
         if let Err(error) = written {
-            tracing::error!(%item, error = %chain(&error), "cannot write the result of an item");
+            tracing::error!(%item, error = %chain(&error), "cannot write an item's result");
         }
     }
 
@@ -215,7 +215,9 @@ impl Task {
         let (claim, change_id) = (self.claim.clone(), self.change.change_id.clone());
         let worktree = &self.change.worktree;
         let again = Escalation::new(
-            format!("held for the same reason too often, with no change in between: {reason}"),
+            format!(
+                "held for the same reason too often, with nothing changed in between: {reason}"
+            ),
             decision!(
                 "fix the cause, then {retry}; or {cancel}, and finish it by hand in {worktree}",
                 retry = Decision::retry(&change_id),

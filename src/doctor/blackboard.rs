@@ -210,7 +210,7 @@ pub(super) fn in_force(
         None => None,
         Some(true) => Some(Check::ok(NAME, in_force.sentence())),
         Some(false) => {
-            let other = "start the daemon with this file, or use the daemon's file with --config";
+            let other = "start the daemon with this file, or pass the daemon's file with --config";
             let command = in_force.command();
             let r#do = command.map_or(other.to_owned(), |command| format!("run `{command}`"));
             Some(Check::warn(NAME, in_force.sentence(), r#do))
@@ -270,9 +270,11 @@ fn stopped(stop: &bb::Stopped) -> Check {
 fn clock_jumps(conn: &bb::Conn, latest: Option<bb::Latest>, now: Time) -> bb::Result<Vec<Check>> {
     let mut checks = Vec::new();
     if let Some(done) = bb::latest_stored(conn)?.filter(|done| bb::is_ahead(*done, now)) {
-        let says =
-            format!("it was set back: the blackboard has times up to {done}, but it is now {now}");
-        let r#do = "check the clock; work that was delayed by the wrong clock is retried now";
+        let says = format!(
+            "it was set back: the blackboard contains times up to {done}, but it is now {now}"
+        );
+        let r#do =
+            "check the clock; work that was delayed by the wrong clock is retried at the next pass";
         checks.push(Check::warn("clock", says, r#do));
     }
     let found = latest

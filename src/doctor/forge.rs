@@ -70,7 +70,7 @@ fn of_version(program: &str, version: &str) -> Check {
     let tested = |(major, minor): (u32, u32)| format!("tested version ({major}.{minor})");
     if (major, minor) < oldest {
         let says = format!("{says} is older than the oldest {}", tested(oldest));
-        let r#do = "install a newer one from https://cli.github.com";
+        let r#do = "install a newer version from https://cli.github.com";
         Check::warn("gh", says, r#do)
     } else if (major, minor) > newest {
         let says = format!("{says}, newer than the newest {}", tested(newest));
@@ -102,7 +102,7 @@ fn rights(account: &Account) -> Check {
     let who = format!("logged in as {}", account.author.login);
     let Some(scopes) = &account.scopes else {
         let says = format!(
-            "{who}; the permissions of its token are unknown (a fine-grained token, or that of an app)"
+            "{who}; its token's permissions are unknown (it is a fine-grained or app token)"
         );
         return Check::ok("GitHub", says);
     };
@@ -122,7 +122,7 @@ fn rights(account: &Account) -> Check {
     } else {
         let says = format!("{who}, but its token cannot write to repositories (scopes: {list})");
         let r#do =
-            "run `gh auth refresh -s repo`, or set GH_TOKEN to a token with the scope `repo`";
+            "run `gh auth refresh -s repo`, or set GH_TOKEN to a token with the `repo` scope";
         Check::fail("GitHub", says, r#do)
     }
 }

@@ -56,8 +56,7 @@ pub(super) fn nameless(knows: Option<bool>, check: &str) -> Option<Check> {
 
 /// Reports what an agent can read.
 pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
-    const OPEN: &str =
-        "agents can read everything that your user can read, including keys and tokens";
+    const OPEN: &str = "agents can read everything that you can read, including keys and tokens";
     let sandbox = daemon::sandbox(&around.loaded);
     let check = match sandbox.way().await {
         Ok(Backend::Bubblewrap(found)) if !found.can_cut_network => Check::warn(

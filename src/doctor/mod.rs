@@ -201,7 +201,7 @@ impl Checks {
                 vec![Check::fail(
                     &name,
                     says,
-                    "find out what hangs, then try again",
+                    "find out what is hanging, then try again",
                 )]
             };
             seen.insert(at, checks.unwrap_or_else(late));

@@ -146,8 +146,8 @@ impl ProjectCheck<'_> {
     fn gate_in(&self) -> Option<Check> {
         let set = &self.settings;
         (set.gate_in == GateIn::Worktree && !set.gates.is_empty()).then(|| {
-            let says = "gates run in the agent's worktree: uncommitted or ignored files can make them pass although a fresh \
-                        clone of the pushed commit would fail";
+            let says = "gates run in the agent's worktree: uncommitted or ignored files can make them pass although they \
+                        would fail in a fresh clone of the pushed commit";
             self.warn(says, "set `gate_in = \"checkout\"`, with a `setup` if the gates need one")
         })
     }
@@ -158,7 +158,8 @@ impl ProjectCheck<'_> {
         let (pinned, origin) = (self.project.remote_url.as_ref()?, found.origin.as_ref()?);
         let hidden = |url: &str| url.contains('@') && url.contains("://");
         (pinned != origin && !hidden(origin) && !origin.starts_with('-')).then(|| {
-            let says = format!("pushes go to {pinned}, but its `origin` is now {origin}");
+            let says =
+                format!("pushes go to {pinned}, but the repository's `origin` is now {origin}");
             let add = format!("remand project add {} --url {origin}", self.project.path);
             self.warn(says, format!("if it has moved, run `{add}`"))
         })
@@ -182,7 +183,7 @@ impl ProjectCheck<'_> {
                 Check::ok(&self.name, says)
             }
             Ok(None) => {
-                let says = format!("{url} has no branch {branch}, which work is merged into");
+                let says = format!("{url} has no branch {branch}, the project's default branch");
                 let push = format!("git -C {} push origin {branch}", self.project.path);
                 self.fail(says, format!("push it with `{push}`"))
             }
@@ -218,7 +219,8 @@ fn mend(error: &RemoteError, url: &str) -> String {
             "check that your key is in the SSH agent (`ssh-add -l`) and that `git ls-remote {url}` works"
         )
     } else if is_gone {
-        "if it was renamed, run `remand project add PATH --url URL --repo OWNER/NAME`".to_owned()
+        "if the repository was renamed, run `remand project add PATH --url URL --repo OWNER/NAME`"
+            .to_owned()
     } else {
         format!("check the network; `git ls-remote {url}` shows the error")
     }

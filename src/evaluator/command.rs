@@ -151,7 +151,7 @@ pub(crate) struct Unread {
 
 /// Error for a program that printed more than the limit.
 #[derive(Debug, thiserror::Error)]
-#[error("it printed {found} proposals; at most {MOST_PROPOSALS} are allowed per pass")]
+#[error("it printed {found} proposals; the limit is {MOST_PROPOSALS} per pass")]
 pub(crate) struct Flood {
     found: usize,
 }
@@ -298,7 +298,7 @@ fn fit(what: &str, text: &str, most: usize) -> Result<String, String> {
 fn at_most(what: &str, text: &str, most: usize) -> Result<String, String> {
     match text.chars().count() {
         length if length > most => Err(format!(
-            "`{what}` has {length} characters; at most {most} are allowed"
+            "`{what}` has {length} characters; the limit is {most}"
         )),
         // It is stored, and may be shown to an agent or posted.
         _ => Ok(secret_scan::hide(text)),
@@ -366,7 +366,7 @@ mod tests {
         8: `code_review` items are created only by remand: propose `reject` instead
         9: unknown priority `P0`; allowed: P1, P2, P3
         10: unknown field `text`, expected one of `key`, `change`, `reason`, `decide`
-        11: `text` has 20001 characters; at most 20000 are allowed
+        11: `text` has 20001 characters; the limit is 20000
         ");
     }
 
@@ -381,7 +381,7 @@ mod tests {
         let flood = read(line.repeat(MOST_PROPOSALS + 1).as_bytes()).unwrap_err();
         assert_eq!(
             flood.to_string(),
-            "it printed 101 proposals; at most 100 are allowed per pass"
+            "it printed 101 proposals; the limit is 100 per pass"
         );
     }
 }

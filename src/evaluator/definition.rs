@@ -100,7 +100,7 @@ pub(crate) enum DefinitionError {
         source: io::Error,
     },
     #[error(
-        "{} is not an evaluator: the name must be lower-case letters, digits and _, followed by `.toml` (programs must be executable, or in a subdirectory)",
+        "{} is not an evaluator: the name must consist of lower-case letters, digits and _, followed by `.toml` (programs must be executable, or in a subdirectory)",
         path.display()
     )]
     Name { path: PathBuf },

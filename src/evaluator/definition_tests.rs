@@ -343,8 +343,8 @@ fn an_unknown_timezone() {
 
 #[test]
 fn a_file_with_another_name() {
-    assert_snapshot!(load_with(&[("Mine.toml", "")]).unwrap_err(), @"FOLDER/Mine.toml is not an evaluator: the name must be lower-case letters, digits and _, followed by `.toml` (programs must be executable, or in a subdirectory)");
-    assert_snapshot!(load_with(&[("mine.yaml", "")]).unwrap_err(), @"FOLDER/mine.yaml is not an evaluator: the name must be lower-case letters, digits and _, followed by `.toml` (programs must be executable, or in a subdirectory)");
+    assert_snapshot!(load_with(&[("Mine.toml", "")]).unwrap_err(), @"FOLDER/Mine.toml is not an evaluator: the name must consist of lower-case letters, digits and _, followed by `.toml` (programs must be executable, or in a subdirectory)");
+    assert_snapshot!(load_with(&[("mine.yaml", "")]).unwrap_err(), @"FOLDER/mine.yaml is not an evaluator: the name must consist of lower-case letters, digits and _, followed by `.toml` (programs must be executable, or in a subdirectory)");
 }
 
 #[test]

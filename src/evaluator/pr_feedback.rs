@@ -189,7 +189,7 @@ fn feedback_proposals(case: &PullCase, early: &[&str]) -> Vec<Proposal> {
         } else {
             // Comments of a request that makes no work are settled too.
             proposals.extend(with_it.iter().map(|comment| {
-                let reason = "it belongs to a review that created no work";
+                let reason = "it belongs to a review that created no work items";
                 settle(comment, FeedbackOutcome::NoWork, reason)
             }));
         }
@@ -412,7 +412,7 @@ fn why_shown_only(feedback: &Feedback) -> String {
     feedback
         .trust_reason
         .clone()
-        .unwrap_or_else(|| format!("{} is not allowed to create work", feedback.author))
+        .unwrap_or_else(|| format!("{} is not allowed to create work items", feedback.author))
 }
 
 /// Feedback that would have an effect if its author were allowed to create work.

@@ -57,12 +57,12 @@ impl ScheduleError {
                 "for example `*/5 * * * *`, `0 9 * * Mon-Fri` or `@daily`"
             }
             Self::Field { .. } => {
-                "a field is `*`, a value, a range `1-5` or a list `1,15`, each with an optional step `*/10`, without spaces"
+                "a field is `*`, a value, a range `1-5` or a list `1,15`, each with an optional step such as `*/10`, without spaces"
             }
             Self::WeekdayNumber { .. } => {
                 "use the name of the weekday: Sun, Mon, Tue, Wed, Thu, Fri, Sat"
             }
-            Self::DayAndWeekday { .. } => "restrict one of them and leave the other `*`",
+            Self::DayAndWeekday { .. } => "restrict one of them and leave the other as `*`",
             Self::Never => "check the day, the month and the year",
             Self::Cron { .. } => {
                 "seconds and minutes 0-59, hours 0-23, days 1-31, months 1-12 or Jan-Dec, weekdays Sun-Sat, ranges in ascending order"

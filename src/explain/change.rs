@@ -71,9 +71,9 @@ pub(super) fn may_finish(facts: &Facts, is_ended: bool) -> Option<String> {
     let item = item.filter(|_| facts.holder == Holder::Alive)?;
     let what = format!("{} {}", item.source, item.item_id);
     Some(if is_ended {
-        format!("{what} is being stopped and will run again after that")
+        format!("{what} is being stopped and will run again when the stop ends")
     } else {
-        format!("{what} may still finish, but nothing else happens until then")
+        format!("{what} may still finish, but nothing else will start")
     })
 }
 
@@ -127,7 +127,7 @@ fn paused(facts: &Facts) -> Explanation {
     let by_rules = change.paused_by_rules.then(|| {
         let pull = facts.pull.as_ref();
         let reason = prefixed(": ", pull.and_then(|pull| pull.passed_over.as_deref()));
-        format!("paused while its PR does not match the rules of the project{reason}")
+        format!("paused while its PR does not match the project's rules{reason}")
     });
     let mut explanation = if change.paused_by_person {
         let event = facts.newest_action(Action::Pause);
@@ -267,7 +267,7 @@ fn available(facts: &Facts, item: &Item) -> Explanation {
     let what = format!("{} {}", item.source, item.item_id);
     let explanation = if item.source.step().is_none() {
         let clause = format!(
-            "{what} is queued, but this version cannot run items of source `{}`",
+            "{what} is queued, but this version cannot run items with source `{}`",
             item.source
         );
         Explanation::new(Because::NotRun, "", clause)
@@ -319,7 +319,7 @@ fn idle(facts: &Facts) -> Explanation {
     let explanation = match (facts.pending.first(), change.state) {
         (Some(rejection), state) if takes_fixes(state) => {
             let id = &rejection.rejection_id;
-            let clause = format!("the next heartbeat creates a fix for {id}");
+            let clause = format!("the next heartbeat will create a fix for {id}");
             let waits = Explanation::new(Because::WaitsForHeartbeat, "", clause);
             and_next_look(facts, waits)
         }
@@ -349,7 +349,7 @@ fn idle(facts: &Facts) -> Explanation {
             Explanation::new(Because::Approved, "it was ", clause)
         }
         (None, State::SelfReviewFailed) => {
-            let clause = "rejected, and the next heartbeat creates a fix";
+            let clause = "rejected, and the next heartbeat will create a fix";
             let waits = Explanation::new(Because::WaitsForHeartbeat, "it was ", clause);
             and_next_look(facts, waits)
         }
@@ -372,7 +372,7 @@ fn idle(facts: &Facts) -> Explanation {
             | State::Escalated,
         ) => {
             let state = change.state;
-            let clause = format!("{state}, but there is no open work to continue with");
+            let clause = format!("{state}, but there is no open work item to continue with");
             Explanation::new(Because::NothingOpen, "it is ", clause).commands([
                 "remand check".into(),
                 format!("remand refine {id} --text …"),

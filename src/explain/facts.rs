@@ -34,7 +34,7 @@ pub(crate) struct Facts {
     /// Result of a review in shadow.
     pub(crate) shadow_review: Option<bb::ShadowReview>,
     pub(crate) shadow_mode: Shadow,
-    /// Reason why a changed configuration is not in force, if it is held for that.
+    /// Reason why a changed configuration is not in effect, if it is held for that.
     pub(crate) configuration: Option<bb::Changed>,
     /// Number of running items of all changes. Only counted if an item of this change is available.
     pub(crate) running: usize,

@@ -36,7 +36,7 @@ pub(crate) enum Note {
         posts: Posts,
         change_id: ChangeId,
     },
-    /// The changed configuration is not in force.
+    /// The changed configuration is not in effect.
     NotInForce(Changed),
     Stopped(Stopped),
     InShadow(InShadow),
@@ -223,7 +223,7 @@ pub(crate) fn stop_command(stop: &Stopped) -> String {
         .map_or("remand start".to_owned(), |id| format!("remand start {id}"))
 }
 
-/// Returns the command that helps if a changed configuration is not in force.
+/// Returns the command that helps if a changed configuration is not in effect.
 pub(crate) fn not_in_force_command(changed: &Changed) -> &'static str {
     match changed.kind {
         ChangedKind::Invalid => "remand config check",

@@ -99,7 +99,7 @@ fn not_looked_at(facts: &Facts, item: &Item) -> String {
     let is_reviewed =
         facts.shadow_mode == Some(ShadowMode::Review) && item.source == Source::CodeReview;
     if last_run.is_some_and(|run| run.item_id == item.item_id) {
-        format!("{what} has run, and the next step is on hold")
+        format!("{what} has run; in shadow, its next step is not taken")
     } else if is_reviewed {
         format!("`remand run` or `remand tick` will run {what} in shadow")
     } else {

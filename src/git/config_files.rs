@@ -50,7 +50,7 @@ impl ConfigFiles {
         })
     }
 
-    /// Returns true if no driver of the repository and no file with rules can be in force.
+    /// Returns true if no driver of the repository and no file with rules can be in effect.
     pub(super) fn name_nothing(&self) -> bool {
         let drivers = self.repository.iter().any(|text| has_any(text, &DRIVERS));
         !drivers && !self.has_any(&RULES)

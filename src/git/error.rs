@@ -33,7 +33,7 @@ pub(crate) enum GitError {
     },
     #[error("unfinished {operation}")]
     Unfinished { operation: Operation },
-    #[error("{} exists: another git process is running, or one was killed (then remove the file)", path.display())]
+    #[error("{} exists: another git process is running, or one was killed (in that case, remove the file)", path.display())]
     Locked { path: PathBuf },
     #[error("no space left for `git {args}`")]
     NoSpace { args: String },
@@ -44,7 +44,7 @@ pub(crate) enum GitError {
     #[error("`git {args}` was killed by a signal")]
     Killed { args: String },
     /// Retries did not help.
-    #[error("a worktree in {} is incomplete: another git process is running there, or one was killed (then run `git worktree prune`)", path.display())]
+    #[error("a worktree in {} is incomplete: another git process is running there, or one was killed (in that case, run `git worktree prune`)", path.display())]
     HalfMade { path: PathBuf },
     #[error("`git {args}` failed (status {status}): {stderr}")]
     Failed {
@@ -111,7 +111,7 @@ pub(crate) enum GitError {
     /// An earlier swap was not undone.
     #[error("{} already exists", path.display())]
     RecordThere { path: PathBuf },
-    #[error("{} is not a valid record of replaced configuration", path.display())]
+    #[error("{} is not a valid record of the replaced agent configuration", path.display())]
     BadRecord {
         path: PathBuf,
         #[source]

@@ -57,7 +57,9 @@ impl Git {
             (Some(_), None) => false,
         };
         if !is_kept {
-            return Ok(Sweep::Stays("its commits are not on any ref".into()));
+            return Ok(Sweep::Stays(
+                "its commits are not reachable from any ref".into(),
+            ));
         }
         let status = self.status(&place).await?;
         if let Some(path) = status.changed.iter().chain(&status.untracked).next() {
@@ -70,7 +72,7 @@ impl Git {
         if let Some(line) = hidden.split('\0').find(is_hidden) {
             let path = line.get(2..).unwrap_or_default();
             return Ok(Sweep::Stays(format!(
-                "it has a file that is hidden from git: {path}"
+                "it has a file marked skip-worktree or assume-unchanged: {path}"
             )));
         }
         Ok(Sweep::Clean)

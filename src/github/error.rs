@@ -14,7 +14,7 @@ pub(crate) enum GithubError {
     #[error("gh is not logged in")]
     LoggedOut,
     /// Access is denied, to everything or to this repository, until a person acts.
-    #[error("GitHub refused this for the account that gh is logged in to: {message}{}", authorize(url.as_deref()))]
+    #[error("GitHub refused the request for the account that gh is logged in to: {message}{}", authorize(url.as_deref()))]
     Auth {
         message: String,
         /// URL for authorizing an organization's single sign-on.
@@ -29,7 +29,7 @@ pub(crate) enum GithubError {
         until: Option<Time>,
     },
     /// Refused. The same request would be refused again.
-    #[error("GitHub refused this (HTTP {status}): {message}")]
+    #[error("GitHub refused the request (HTTP {status}): {message}")]
     Refused { status: u16, message: String },
     /// Failed in a way that may succeed later.
     #[error("request to GitHub for `{path}` failed: {what}")]
@@ -58,22 +58,24 @@ impl GithubError {
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::NoGh => {
-                "install gh (https://cli.github.com), or set its path with the setting `gh`"
+                "install gh (https://cli.github.com), or set its path with the `gh` setting"
             }
             Self::LoggedOut => "run `gh auth login`",
             Self::Auth { .. } => {
                 "check `gh auth status`; log in with `gh auth login`, or add the missing scopes with `gh auth refresh`"
             }
             Self::NotFound { .. } => {
-                "check the name and the number, and that the account of `gh auth status` can open it in a browser"
+                "check the name and the number, and that the account shown by `gh auth status` can open it in a browser"
             }
-            Self::Limited { .. } => "nothing is lost: it continues when the limit is reset",
-            Self::Refused { .. } => "retrying will not help: fix what the message names",
+            Self::Limited { .. } => "nothing is lost: work continues when the limit is reset",
+            Self::Refused { .. } => {
+                "retrying will not help: fix the problem that the message describes"
+            }
             Self::Transient { .. } => {
-                "check the network and https://www.githubstatus.com; it is retried automatically"
+                "check the network and https://www.githubstatus.com; the request is retried automatically"
             }
             Self::Broken { .. } => {
-                "try `gh api` with the same path, and a newer gh; a proxy may be responding instead of GitHub"
+                "try `gh api` with the same path, and try a newer version of gh; a proxy may be responding instead of GitHub"
             }
         }
     }

@@ -163,12 +163,15 @@ pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
     };
     let output = process::short(&short).await;
     if let Err(error) = process::end_adopted().await {
-        tracing::error!(error = ?error, "cannot kill leftover processes of an evaluator");
+        tracing::error!(error = ?error, "cannot kill an evaluator's leftover processes");
     }
     let output = match output {
         Ok(output) => output,
         Err(ProcessError::TimedOut { limit, .. }) => {
-            return Err(format!("stopped after its limit of {} s", limit.as_secs()));
+            return Err(format!(
+                "stopped after its time limit of {} s",
+                limit.as_secs()
+            ));
         }
         Err(error) => return Err(sanitize::chain(&error)),
     };
@@ -269,7 +272,7 @@ async fn pass(db: &Db, definition: &Arc<Definition>, kit: &Arc<Kit>) -> Result<O
     crash_point!("evaluator.after");
     let name = &definition.name;
     if let Err(reason) = &printed {
-        tracing::warn!(evaluator = %name, reason = ?reason, "evaluator failed, its output is not used");
+        tracing::warn!(evaluator = %name, reason = ?reason, "evaluator failed; its output is not used");
     }
     let (definition, kit) = (Arc::clone(definition), Arc::clone(kit));
     let done = db
@@ -312,7 +315,7 @@ impl Commands {
         }
         while let Some(ended) = loops.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(error = ?error, "the loop of an evaluator panicked");
+                tracing::error!(error = ?error, "an evaluator's loop panicked");
             }
         }
     }
@@ -394,7 +397,7 @@ pub(crate) async fn all_once(
                 all.applied += done.applied;
             }
             Some(Err(error)) => {
-                tracing::error!(error = ?error, "the pass of an evaluator panicked");
+                tracing::error!(error = ?error, "an evaluator's pass panicked");
             }
         }
     }

@@ -67,7 +67,7 @@ impl Refusal {
             }
             Self::DefaultBranch => "remand never pushes to it: open the PR from a separate branch",
             Self::BranchName(_) => {
-                "open the PR from a branch with letters, digits and . _ / - in its name"
+                "open the PR from a branch whose name contains only letters, digits and . _ / -"
             }
         }
     }
@@ -246,7 +246,7 @@ fn refuse_twin(conn: &Conn, id: &crate::change::ProjectId, branch: &str) -> bb::
     Err(BoardError::Refused {
         what: format!("its branch {branch} already belongs to {change}, in {worktree}"),
         hint: Some(format!(
-            "`remand status {change}` shows it; `remand cancel {change}` closes it, then watch the PR"
+            "`remand status {change}` shows it; `remand cancel {change}` closes it, after which you can watch the PR"
         )),
     })
 }

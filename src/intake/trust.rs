@@ -31,7 +31,7 @@ pub(super) fn known<'a>(comment: &'a Comment, written: &Written, bots: &[i64]) -
     if written.is_by_another(comment) {
         return decided(
             Trust::ShownOnly,
-            "written by another remand, or by this one with another blackboard",
+            "written by another remand instance, or by this one with another blackboard",
         );
     }
     by_account(comment.author.as_ref(), bots)
@@ -49,11 +49,11 @@ pub(super) fn by_account<'a>(author: Option<&'a Author>, bots: &[i64]) -> Known<
         ),
         AuthorKind::User => Known::Ask(author),
         AuthorKind::Bot if bots.contains(&author.id) => {
-            let reason = format!("the bot {} is listed", author.id);
+            let reason = format!("the bot {} is listed in the configuration", author.id);
             decided(Trust::MayMakeWork, &reason)
         }
         AuthorKind::Bot => {
-            let reason = format!("the bot {} is not listed", author.id);
+            let reason = format!("the bot {} is not listed in the configuration", author.id);
             decided(Trust::ShownOnly, &reason)
         }
         AuthorKind::Other => decided(Trust::ShownOnly, "its author is neither a user nor a bot"),

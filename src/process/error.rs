@@ -41,7 +41,7 @@ pub(crate) enum ProcessError {
     },
     #[error("cannot convert a run's job to or from JSON")]
     Job(#[source] serde_json::Error),
-    #[error("{} is not a valid result of a run", path.display())]
+    #[error("{} is not a valid run result", path.display())]
     BadExit {
         path: PathBuf,
         #[source]

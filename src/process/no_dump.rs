@@ -14,7 +14,7 @@ use super::{ProcessError, table};
 /// Must be called first in each of remand's processes.
 pub(crate) fn close_memory() -> Result<(), ProcessError> {
     let closed = table::close_to_others().and_then(|()| no_core());
-    closed.map_err(ProcessError::system("protect the memory of this process"))
+    closed.map_err(ProcessError::system("protect this process's memory"))
 }
 
 /// Disables core dumps, for systems where the other call does not. Inherited: a program that wants

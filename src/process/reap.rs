@@ -88,7 +88,7 @@ async fn take_lock(dir: &Path, limit: Duration) -> Result<Lock, ProcessError> {
             table::look(shim.pid).map_err(ProcessError::system("inspect a shim"))?
         && entry.start_time == shim.start_time
     {
-        tracing::warn!(%shim, run_dir = %dir.display(), "killing a shim that holds its lock for too long");
+        tracing::warn!(%shim, run_dir = %dir.display(), "killing a shim that has held its lock for too long");
         table::signal(&entry, Signal::KILL).map_err(ProcessError::system("kill a shim"))?;
     }
     let held = || ProcessError::LockHeld {

@@ -168,7 +168,7 @@ impl Watched {
                 .map_or(0, |(_, ending)| ending.leftovers()),
             survivors,
             elapsed_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            detail: trouble.map(|error| format!("the output could not be kept: {error}")),
+            detail: trouble.map(|error| format!("the output could not be saved: {error}")),
         }
     }
 }

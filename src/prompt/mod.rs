@@ -133,7 +133,7 @@ impl Prompts {
             .map(|&name| (name, &self.template(name).origin, name.variables()))
     }
 
-    /// Returns the template that is in force.
+    /// Returns the template that is in effect.
     pub(crate) fn source(&self, name: Name) -> &str {
         &self.template(name).source
     }

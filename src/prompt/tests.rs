@@ -482,7 +482,7 @@ fn a_small_review_prompt_whole() {
     4. **logic**: boundary cases, empty and very large inputs, ignored or half-handled errors, race conditions, off-by-one
        errors.
     5. **performance**: repeated work in loops, one query per row, memory that grows without limit.
-    6. **testing**: would a test fail if the new behaviour broke? Do the tests cover boundary cases, and more than mocks?
+    6. **testing**: would a test fail if the new behaviour broke? Do the tests cover boundary cases, and not only mocks?
     7. **documentation**: is difficult code explained, are public interfaces described, and are all comments correct?
        (Use **style** for violations of this project's rules.)
 

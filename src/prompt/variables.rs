@@ -68,7 +68,7 @@ const PLAN: Variable = variable! {
 };
 const DESCRIPTION: Variable = variable! {
     description: RecordOrNone[text left_out stripped]
-        = "description by the author of the pull request, or none"
+        = "the author's description of the pull request, or none"
 };
 const ISSUE: Variable = variable! {
     issue: RecordOrNone[number title text left_out] = "issue that the pull request closes, or none"
@@ -100,7 +100,7 @@ const REVIEW: &[Variable] = &[
     ISSUE,
     variable! { files: Lines = "paths that the change touches" },
     variable! { files_left_out: Number = "number of paths that did not fit" },
-    variable! { diff: Record[text left_out stripped] = "diff between merge base and HEAD" },
+    variable! { diff: Record[text left_out stripped] = "diff between the merge base and HEAD" },
     OPEN_FINDINGS,
     OPEN_FINDINGS_LEFT_OUT,
     variable! { cycle: Number = "number of fixes made so far" },
@@ -121,7 +121,7 @@ const FIX: &[Variable] = &[
     ISSUE,
     variable! { gates: Words = "commands that must pass before a push" },
     variable! { pr_number: NumberOrNone = "number of the pull request, or none" },
-    variable! { detached: Flag = "whether HEAD of the worktree is detached" },
+    variable! { detached: Flag = "true if the worktree's HEAD is detached" },
     variable! { feedback: Records[from body left_out earlier] = "text of each reviewer" },
     variable! {
         findings: Records[
@@ -136,7 +136,7 @@ const FIX: &[Variable] = &[
     variable! { closed: Lines = "closed findings, one line each" },
     variable! { closed_left_out: Number = "number of closed findings that are not listed" },
     variable! {
-        last_run: RecordOrNone[text left_out stripped] = "end of the output of the last run, or none"
+        last_run: RecordOrNone[text left_out stripped] = "end of the last run's output, or none"
     },
     variable! {
         gate_output: RecordOrNone[text left_out stripped] = "output of the failed gate, or none"
@@ -151,7 +151,7 @@ const FIX: &[Variable] = &[
 const AGAIN: &[Variable] = &[
     BASE_SHA,
     HEAD_SHA,
-    variable! { missing: Lines = "parts that could not be parsed, one line each" },
+    variable! { missing: Lines = "parts of the answer that were missing or did not match, one line each" },
     variable! {
         answer: RecordOrNone[text left_out stripped] = "end of the unclear answer, or none"
     },

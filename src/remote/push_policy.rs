@@ -85,26 +85,23 @@ impl fmt::Display for Objection {
                 )
             }
             Wrong::TooBig { bytes, most } => {
-                write!(f, "{path} has {bytes} bytes; at most {most} are allowed")
+                write!(f, "{path} has {bytes} bytes; the limit is {most}")
             }
             Wrong::TooManyFiles { files, most } => {
-                write!(f, "{files} files are changed; at most {most} are allowed")
+                write!(f, "{files} files changed; the limit is {most}")
             }
             Wrong::TooMuch { bytes, most } => {
-                write!(
-                    f,
-                    "{path} has {bytes} bytes in total; at most {most} are allowed"
-                )
+                write!(f, "{path} has {bytes} bytes in total; the limit is {most}")
             }
             Wrong::Symlink => write!(
                 f,
-                "{path} is a symlink that points out of the repository or into .git"
+                "{path} is a symlink that points outside the repository or into .git"
             ),
             Wrong::Submodule => write!(f, "{path} changes a submodule, which agents must not do"),
             Wrong::Secret { kind, line } => {
                 write!(
                     f,
-                    "{path} contains what looks like {kind} in line {line}; remove it, and revoke it if it is real"
+                    "{path} contains what looks like {kind} on line {line}; remove it, and revoke it if it is real"
                 )
             }
             Wrong::SecretInHistory { kind } => {

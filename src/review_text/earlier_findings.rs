@@ -78,7 +78,7 @@ pub(crate) fn settle(
         let unjudged = unjudged.join(", ");
         reading.verdict = Verdict::Unclear;
         reading.reason = format!(
-            "It approves but does not say whether {unjudged} of earlier reviews are resolved."
+            "It approves but does not say whether these findings of earlier reviews are resolved: {unjudged}."
         );
         reading.missing = vec![format!(
             "in `previous`: a status, resolved or open, for {unjudged}"
@@ -331,7 +331,7 @@ mod tests {
             &[earlier(&high)],
             Severity::Medium,
         );
-        insta::assert_snapshot!(reading.reason, @"It approves but does not say whether f1 of earlier reviews are resolved.");
+        insta::assert_snapshot!(reading.reason, @"It approves but does not say whether these findings of earlier reviews are resolved: f1.");
         insta::assert_snapshot!(reading.missing[0], @"in `previous`: a status, resolved or open, for f1");
     }
 }

@@ -86,7 +86,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Judged {
         Verdict::Approved => evidence.approval(dialect),
         Verdict::ChangesRequested if !evidence.has_feedback() => {
             let reason = "The review requests changes but names none.".into();
-            let missing = "what to change: a finding with a text for each change";
+            let missing = "what to change: for each change, a finding with a `text`";
             unclear(Some(raw), dialect, reason, missing)
         }
         Verdict::ChangesRequested | Verdict::NeedsDiscussion | Verdict::Unclear => {
@@ -103,7 +103,8 @@ impl Evidence<'_> {
         let count = count.map(|count| format!("FINDINGS_COUNT is {count}, but {found} were read."));
         let broken = (self.block == BlockState::Broken)
             .then(|| "The JSON block of findings cannot be read.".to_owned());
-        let left = (left > 0).then(|| format!("{left} more findings outside the last list."));
+        let left = (left > 0)
+            .then(|| format!("{left} more findings are outside the last list of findings."));
         let odd =
             (odd > 0).then(|| format!("{odd} unknown statuses of earlier findings count as open."));
         [count, broken, left, odd].into_iter().flatten().collect()
@@ -219,7 +220,7 @@ impl Evidence<'_> {
         let reason = match odd {
             Some(text) => format!("The verdict is `{text}`, which is not an allowed value."),
             None if self.stands_elsewhere => {
-                "No verdict in the text of the review: one in a code fence, a quotation or a comment does not count.".into()
+                "The review has no verdict in its text: one in a code fence, a quotation or a comment does not count.".into()
             }
             None => "The review has no verdict.".into(),
         };

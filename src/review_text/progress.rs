@@ -109,7 +109,7 @@ impl fmt::Display for Stuck {
             Self::TreeSeenBefore { index } => {
                 write!(
                     f,
-                    "the code is again the same as in review {}: the fixes go in circles",
+                    "the code is again the same as in review {}: the fixes are going in circles",
                     index + 1
                 )
             }
@@ -213,7 +213,7 @@ mod tests {
             fixes: 2,
         };
         insta::assert_snapshot!(finding, @"the same finding in src/a.rs is still open after 2 fixes: off by one");
-        insta::assert_snapshot!(Stuck::TreeSeenBefore { index: 0 }, @"the code is again the same as in review 1: the fixes go in circles");
+        insta::assert_snapshot!(Stuck::TreeSeenBefore { index: 0 }, @"the code is again the same as in review 1: the fixes are going in circles");
         insta::assert_snapshot!(Stuck::MoreFindings { now: 3, then: 1 }, @"the last review has 3 blocking findings, up from 1 two fixes ago");
     }
 }

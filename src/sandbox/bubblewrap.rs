@@ -12,7 +12,7 @@ use crate::sandbox_settings::Mounts;
 
 /// Directories with sockets of other programs (an ssh agent, a keyring, docker) and with files of
 /// other people.
-const HIDDEN: [&str; 5] = ["/home", "/root", "/run", "/tmp", "/var/tmp"];
+const HIDDEN: [&str; 6] = ["/home", "/root", "/run", "/tmp", "/var/tmp", "/dev/shm"];
 /// Directories needed for name resolution; /etc/resolv.conf leads there.
 const NAMES: [&str; 3] = ["/run/systemd/resolve", "/run/resolvconf", "/run/nscd"];
 /// Secrets of other programs in visible directories, relative to the home directory.

@@ -154,13 +154,9 @@ impl Sandbox {
 
     fn log_open(&self, why: &str) {
         if self.settings.kind == SandboxKind::Off {
-            tracing::info!(
-                "no sandbox, so agents can read everything that your user can read: {why}"
-            );
+            tracing::info!("no sandbox, so agents can read everything that you can read: {why}");
         } else {
-            tracing::warn!(
-                "no sandbox, so agents can read everything that your user can read: {why}"
-            );
+            tracing::warn!("no sandbox, so agents can read everything that you can read: {why}");
         }
     }
 }

@@ -140,7 +140,7 @@ fn needs_a_word(fixer: &str, settled: &str) {
         ..Script::default()
     });
     play.tick().ok();
-    play.is_escalated("does not say whether f1 of earlier reviews are resolved");
+    play.is_escalated("does not say whether these findings of earlier reviews are resolved: f1");
     assert_eq!(play.count("events WHERE event_type = 'review_unclear'"), 1);
     assert_eq!(play.count("findings WHERE outcome = 'resolved'"), 0);
     assert!(
@@ -243,7 +243,7 @@ fn an_approval_that_counts_blocking_findings_and_names_none_is_unclear() {
         ..Script::default()
     });
     play.tick().ok();
-    play.is_escalated("the review has no clear verdict, even after asking again");
+    play.is_escalated("the review has no clear verdict, even after the reviewer was asked again");
     let says = "printf 'REVIEW_RESULT: changes_requested\\nFINDINGS_COUNT: 0\\n'";
     let play = Play::new(&Script {
         reviewer: says,

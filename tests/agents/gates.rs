@@ -398,7 +398,7 @@ fn switches_the_branch_of_the_worktree() {
         IN_WORKTREE,
         "git switch -qc elsewhere\n",
         NO_ROUNDS,
-        "a gate left the branch feature",
+        "a gate switched away from the branch feature",
     );
     assert!(play.kept("r2", "work.txt").contains("fixed"));
 }

@@ -226,7 +226,7 @@ fn commits_a_part_and_leaves_the_rest() {
 fn switches_to_another_branch() {
     let play = refused(
         "cat >/dev/null\ngit switch -qc elsewhere\necho fixed >>work.txt\ngit commit -qam there\necho more >more.txt\n",
-        "the agent left the branch feature for elsewhere",
+        "the agent switched from the branch feature to elsewhere",
         &[("work.txt", "work\nfixed"), ("more.txt", "more")],
     );
     assert_eq!(
@@ -241,7 +241,7 @@ fn switches_to_another_branch() {
 fn detaches_head() {
     refused(
         "cat >/dev/null\ngit switch -q --detach\necho fixed >>work.txt\ngit commit -qam alone\n",
-        "the agent left the branch feature for a detached HEAD",
+        "the agent switched from the branch feature to a detached HEAD",
         &[("work.txt", "work\nfixed")],
     );
 }
@@ -259,7 +259,7 @@ fn deletes_its_branch() {
 fn deletes_its_branch_after_leaving_it() {
     refused(
         "cat >/dev/null\necho fixed >>work.txt\ngit commit -qam fix\ngit switch -q --detach\ngit branch -qD feature\n",
-        "the agent left the branch feature for a detached HEAD",
+        "the agent switched from the branch feature to a detached HEAD",
         &[("work.txt", "work\nfixed")],
     );
 }

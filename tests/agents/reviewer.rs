@@ -114,7 +114,7 @@ fn is_unclear_once_and_then_clear() {
 #[test]
 fn is_unclear_twice() {
     let play = play("echo 'I would rather not say.'");
-    play.is_escalated("the review has no clear verdict, even after asking again");
+    play.is_escalated("the review has no clear verdict, even after the reviewer was asked again");
     assert_eq!(play.count("runs"), 2);
     assert!(
         play.answer().contains("remand verdict c1"),
@@ -263,7 +263,7 @@ fn passes_over_what_was_open() {
     );
 
     let play = self::play(reviewer);
-    play.is_escalated("does not say whether f1 of earlier reviews are resolved");
+    play.is_escalated("does not say whether these findings of earlier reviews are resolved: f1");
     assert_eq!(
         play.world.sqlite("SELECT outcome FROM findings"),
         "addressed"

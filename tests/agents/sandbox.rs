@@ -237,7 +237,7 @@ fn without_the_sandbox_that_is_asked_for_nothing_runs_and_with_auto_it_is_said_p
         "{:#?}",
         play.events()
     );
-    let plainly = "agents can read everything that your user can read";
+    let plainly = "agents can read everything that you can read";
     assert!(
         told.stderr.contains(plainly) && told.stderr.contains("Permission denied"),
         "{}",

@@ -16,7 +16,7 @@ fn a_number_is_a_pull_request_of_the_project_you_are_in() {
         .fails(4, "the current directory is not in a project");
     world
         .remand(&["watch", "https://example.org/ada/calc/pull/1"])
-        .fails(2, "a URL on https://github.com");
+        .fails(2, "an https://github.com URL");
     let watched = world.remand_in(&play.repo, &["watch", "1"]).ok();
     assert!(
         watched.stdout.contains("c1 is ada/calc#1"),

@@ -110,7 +110,7 @@ fn on_a_terminal_it_asks_as_init_does() {
     let answers = |agrees: &'static str| {
         [
             ("prepares a fresh worktree of site", "\n"),
-            ("must pass before a fix of site is pushed", "make check\n"),
+            ("must pass before a fix for site is pushed", "make check\n"),
             ("Start in shadow", "no\n"),
             ("Add this to", agrees),
         ]

@@ -308,7 +308,7 @@ fn what_can_not_be_reviewed_is_refused_and_nothing_is_written() {
     );
     world.commit(&outside, "x", "x", "far");
     review(&outside, &[])
-        .fails(1, "is not in a directory for worktrees")
+        .fails(1, "is not in an allowed directory for worktrees")
         .stderr
         .contains("worktree_roots");
 

@@ -42,7 +42,7 @@ fn those_that_fit_the_rules_are_taken_over_and_the_others_say_why_not() {
             .sqlite("SELECT change_id, pr_number, adopted_by FROM changes"),
         "c1|1|discovery"
     );
-    let rules = "with the label `remand`, by ada or bob, from agent/** or feature, without drafts, at most 5 at a time";
+    let rules = "with the label `remand`, by ada or bob, from agent/** or feature, excluding drafts, at most 5 at a time";
     for (number, why) in [
         (2, "it is a draft"),
         (3, "its author mallory is not in `authors`"),

@@ -260,7 +260,7 @@ fn what_five_runs_have_no_room_for_is_left_to_a_person() {
     play.is_escalated("6 comments were not given to an agent");
     assert!(
         play.why()
-            .contains("they do not fit into 5 prompts of 4 KB"),
+            .contains("there is not enough room in 5 prompts of 4 KB"),
         "{}",
         play.why()
     );

@@ -266,7 +266,7 @@ printf '```json\n{"answers": [{"id": "j1.1", "answer": "fixed", "reason": "short
         said,
         [
             format!(
-                "Not fixed in {sha}: this file has instructions for agents, so only a person may change it."
+                "Not fixed in {sha}: this file contains instructions for agents, so only a person may change it."
             ),
             format!("Addressed in {sha}: renamed it")
         ]

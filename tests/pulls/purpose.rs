@@ -121,7 +121,7 @@ fn what_strangers_wrote_is_given_to_no_agent_and_that_is_said() {
             "{prompt}"
         );
     }
-    let said = "the description of the PR is not given to agents: its author's permission on the repository is read";
+    let said = "the PR's description is not given to agents: its author's permission on the repository is read";
     assert_eq!(
         stranger.passed_over().matches(said).count(),
         1,

@@ -71,7 +71,10 @@ fn whoever_may_not_write_starts_no_agent() {
         assert!(why(login).contains(reason), "{login}: {}", why(login));
     }
     assert_eq!(why("ghost"), "its author's account no longer exists");
-    assert_eq!(why("helpful[bot]"), format!("the bot {app} is not listed"));
+    assert_eq!(
+        why("helpful[bot]"),
+        format!("the bot {app} is not listed in the configuration")
+    );
     let told = stage.passed_over();
     assert_eq!(
         told.lines().count(),

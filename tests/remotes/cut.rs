@@ -66,7 +66,7 @@ fn a_push_that_nobody_goes_on_with_has_its_end_recorded() {
             play.events()
         );
         let said = if result == "done" {
-            "is on the remote"
+            "reached the remote"
         } else {
             "did not reach the remote"
         };

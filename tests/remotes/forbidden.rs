@@ -58,32 +58,32 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "ln -s ../../../elsewhere out",
-            "out is a symlink that points out of the repository",
+            "out is a symlink that points outside the repository",
             "out",
         ),
         case(
             "ln -s /etc/passwd abs",
-            "abs is a symlink that points out of the repository",
+            "abs is a symlink that points outside the repository",
             "abs",
         ),
         case(
             "ln -s .git/config inside",
-            "inside is a symlink that points out of the repository or into .git",
+            "inside is a symlink that points outside the repository or into .git",
             "inside",
         ),
         case(
             "head -c 70000 /dev/zero | tr '\\0' x >big",
-            "big has 70000 bytes; at most 65536 are allowed",
+            "big has 70000 bytes; the limit is 65536",
             "big",
         ),
         case(
             "for i in 1 2 3 4 5 6; do echo $i >many$i; done",
-            "files are changed; at most 5 are allowed",
+            "files changed; the limit is 5",
             "many6",
         ),
         case(
             format!("echo 'key = {token}' >settings.ini"),
-            "settings.ini contains what looks like a GitHub token in line 1",
+            "settings.ini contains what looks like a GitHub token on line 1",
             "settings.ini",
         ),
         case(
@@ -95,12 +95,12 @@ fn cases() -> Vec<Case> {
         ),
         case(
             format!("echo {CANARY} >note.txt"),
-            "note.txt contains what looks like one of remand's own secrets in line 1",
+            "note.txt contains what looks like one of remand's own secrets on line 1",
             "note.txt",
         ),
         case(
             format!("echo {CODED} >note.txt"),
-            "note.txt contains what looks like one of remand's own secrets in line 1",
+            "note.txt contains what looks like one of remand's own secrets on line 1",
             "note.txt",
         ),
         case(
@@ -140,12 +140,12 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "git checkout --quiet -b other",
-            "the agent left the branch feature for other",
+            "the agent switched from the branch feature to other",
             "work.txt",
         ),
         case(
             "git checkout --quiet --detach",
-            "the agent left the branch feature for a detached HEAD",
+            "the agent switched from the branch feature to a detached HEAD",
             "work.txt",
         ),
     ]
@@ -266,25 +266,25 @@ fn a_fix_that_is_too_large_is_handed_over_before_it_is_copied() {
         (
             FEW,
             many.to_owned(),
-            "9 files are changed; at most 5 are allowed",
+            "9 files changed; the limit is 5",
             "many8",
         ),
         (
             FEW,
             format!("{many}; {commits}"),
-            "9 files are changed; at most 5 are allowed",
+            "9 files changed; the limit is 5",
             "many8",
         ),
         (
             LITTLE,
             "head -c 300000 /dev/zero >big".to_owned(),
-            "bytes in total; at most 102400 are allowed",
+            "bytes in total; the limit is 102400",
             "big",
         ),
         (
             LITTLE,
             format!("head -c 300000 /dev/zero >big; {commits}"),
-            "bytes in total; at most 102400 are allowed",
+            "bytes in total; the limit is 102400",
             "big",
         ),
         (
@@ -292,7 +292,7 @@ fn a_fix_that_is_too_large_is_handed_over_before_it_is_copied() {
             format!(
                 "head -c 300000 /dev/urandom >big; {commits}; git rm -q big; git commit -q -m Smaller"
             ),
-            "bytes in total; at most 102400 are allowed",
+            "bytes in total; the limit is 102400",
             "work.txt",
         ),
     ];

@@ -130,7 +130,7 @@ fn an_invalid_file_keeps_the_old_settings_holds_pushes_and_is_seen_everywhere() 
         let all = format!("{}{}", said.stdout, said.stderr);
         assert!(all.contains("review_agnet"), "{args:?}: {all}");
         assert!(
-            all.contains("not in force") || all.contains("the daemon uses the settings it loaded"),
+            all.contains("not in effect") || all.contains("the daemon uses the settings it loaded"),
             "{args:?}: {all}"
         );
     }
@@ -161,7 +161,7 @@ fn an_invalid_file_keeps_the_old_settings_holds_pushes_and_is_seen_everywhere() 
         ""
     );
     let listed = play.world.remand(&["list"]).ok();
-    assert!(!listed.stderr.contains("not in force"), "{listed:?}");
+    assert!(!listed.stderr.contains("not in effect"), "{listed:?}");
     assert!(daemon.stop().success());
     play.check();
 }
@@ -173,7 +173,7 @@ fn what_drops_a_safeguard_needs_a_reload() {
     let ok = world.remand(&["config", "check"]).ok();
     assert!(
         ok.stderr
-            .contains(&format!("in force in the daemon (pid {})", daemon.pid())),
+            .contains(&format!("in effect in the daemon (pid {})", daemon.pid())),
         "{ok:?}"
     );
     let pushes = stage.pushes();
@@ -184,19 +184,19 @@ fn what_drops_a_safeguard_needs_a_reload() {
     assert_eq!((stage.pushes(), reloads(play)), (pushes, 0));
     let check = world.remand(&["config", "check"]).ok();
     assert!(
-        check.stderr.contains("not in force")
+        check.stderr.contains("not in effect")
             && check.stderr.contains("the gate `true` was removed"),
         "{check:?}"
     );
     assert_eq!(world.json(&["config", "check"])["in_force"], false);
     let show = world.remand(&["config", "show", "gates"]).ok();
     assert!(
-        show.stderr.contains("in force: gates = [[\"true\"]]"),
+        show.stderr.contains("in effect: gates = [[\"true\"]]"),
         "{show:?}"
     );
     let doctor = world.remand(&["doctor", "--offline"]).stdout;
     assert!(
-        doctor.contains("not in force") && doctor.contains("`remand reload`"),
+        doctor.contains("not in effect") && doctor.contains("`remand reload`"),
         "{doctor}"
     );
     assert_eq!(
@@ -250,7 +250,7 @@ fn an_empty_file_needs_a_reload_and_a_prompt_does_not() {
         "SELECT count(*) FROM configuration WHERE changed_hash IS NULL",
         "1",
     );
-    assert_eq!(reloads(&play), 0, "what is in force again needs no reload");
+    assert_eq!(reloads(&play), 0, "what is in effect again needs no reload");
 
     let prompts = play.world.root().join("config/remand/prompts");
     fs::create_dir(&prompts).unwrap();
@@ -295,7 +295,7 @@ fn a_tick_does_not_push_by_files_that_changed_since_its_start() {
     with(play, &format!("gates = [[\"{}\"]]", gate.display()));
     play.let_go("go");
     assert!(tick.wait().unwrap().success());
-    play.is_held("config.toml changed and is not in force");
+    play.is_held("changes to config.toml are not in effect");
     assert_eq!((stage.pushes(), play.noted("gated").as_str()), (pushes, ""));
     stage.tick();
     stage.is_ready(1);

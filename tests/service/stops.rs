@@ -230,7 +230,7 @@ fn an_agent_at_work_may_finish_and_nothing_follows_from_it() {
     );
     assert!(
         play.answer()
-            .ends_with("may still finish, but nothing else happens until then"),
+            .ends_with("may still finish, but nothing else will start"),
         "{}",
         play.answer()
     );

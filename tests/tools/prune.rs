@@ -430,7 +430,7 @@ fn a_worktree_of_ours_goes_with_its_change_and_never_with_work_in_it() {
     stays_with(
         &stage,
         &own,
-        "it has a file that is hidden from git: work.txt",
+        "it has a file marked skip-worktree or assume-unchanged: work.txt",
     );
     play.world
         .git(&own, &["update-index", "--no-skip-worktree", "work.txt"]);
@@ -439,7 +439,7 @@ fn a_worktree_of_ours_goes_with_its_change_and_never_with_work_in_it() {
     stays_with(&stage, &own, "it is on mine, not on a detached HEAD");
     play.world.git(&own, &["checkout", "--quiet", "--detach"]);
     play.world.commit(&own, "mine.txt", "mine", "Mine");
-    stays_with(&stage, &own, "its commits are not on any ref");
+    stays_with(&stage, &own, "its commits are not reachable from any ref");
     play.world.git(&own, &["reset", "--quiet", "--hard", &head]);
     let said = prune(play, &["--dry-run"]).ok().stdout;
     assert!(

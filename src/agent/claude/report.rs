@@ -199,7 +199,7 @@ impl Report {
             ("usage_limit_reached", ..) => limited("claude's usage limit has been reached"),
             ("connection_failed", ..) => hold("claude cannot reach its API"),
             (_, "authentication_failed" | "oauth_org_not_allowed", _) | (.., Some(401 | 403)) => {
-                hold("claude is not logged in, or is not permitted to do this")
+                hold("claude is not logged in, or its account is not authorized")
             }
             (_, "rate_limit", _) | (.., Some(429)) => {
                 limited("claude's API rate limit has been reached")

@@ -274,7 +274,7 @@ fn refine_never_passes_the_fixes_of_a_life() {
     let id = &change.change_id;
     assert_eq!(story.at(id).state, State::Escalated);
     let what = refused(story.step(|conn, now| bb::refine(conn, id, Some("again"), "ann", now)));
-    assert!(what.contains("all its 1 fixes"), "{what}");
+    assert!(what.contains("all of its fixes (1)"), "{what}");
     story
         .step(|conn, now| more_fixes(conn, id, 1, now))
         .unwrap();

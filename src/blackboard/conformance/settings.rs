@@ -1,4 +1,4 @@
-//! Cases for settings in force: the configuration, the limits of a project, trusted git settings,
+//! Cases for settings in effect: the configuration, the limits of a project, trusted git settings,
 //! and stops.
 
 use std::collections::BTreeMap;

@@ -125,7 +125,10 @@ pub(crate) fn migrate(
                 let Some(step) = plan.steps.iter().find(|step| step.version == found + 1) else {
                     return Err(unusable(
                         path,
-                        format!("no migration from schema {found} to {}", plan.newest),
+                        format!(
+                            "no migration from schema version {found} to {}",
+                            plan.newest
+                        ),
                         None,
                     ));
                 };

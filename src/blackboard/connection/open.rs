@@ -217,7 +217,7 @@ pub(crate) fn refused(path: &Path, source: impl Into<sql::Error>) -> BoardError 
         }
         Some(ErrorCode::CannotOpen) => "cannot be opened",
         Some(ErrorCode::DatabaseCorrupt) => {
-            "the database is damaged; restore a backup (sqlite3's .recover may save more)"
+            "the database is damaged; restore a backup (sqlite3's .recover may recover more data)"
         }
         _ => return source.into(),
     };

@@ -47,7 +47,10 @@ pub(crate) fn set_aside(
     now: Time,
 ) -> Result<usize> {
     tracing::error!(change = id.as_str(), ?error, "change set aside");
-    let reason = format!("remand cannot continue with it: {}", sanitize::chain(error));
+    let reason = format!(
+        "remand cannot continue with this change: {}",
+        sanitize::chain(error)
+    );
     let escalation = Escalation::new(
         reason.clone(),
         decision!(

@@ -108,7 +108,7 @@ pub(crate) fn apply_proposal(
                     feedback_id: Some(feedback_id.clone()),
                     ..body::Skipped::because(body::SkipCode::FeedbackPassedOver, reason)
                 },
-                format!("{feedback_id} created no work: {reason}"),
+                format!("{feedback_id} created no work item: {reason}"),
             );
             crate::blackboard::append(conn, &event, now)?;
             if let Some(login) = ask_again {

@@ -79,7 +79,7 @@ fn take_out(
         }
     }
     Ok(if has_begun {
-        "the review was dismissed while its fix was in progress: the agent is stopped, its work is kept but not pushed"
+        "the review was dismissed while its fix was in progress: the agent is stopped, and its work is kept but not pushed"
     } else {
         "the review was dismissed before a fix started"
     })

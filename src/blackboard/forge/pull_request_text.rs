@@ -34,7 +34,7 @@ pub(crate) fn set_purpose(
     if let Some(reason) = withheld_description(purpose)
         && withheld_description(&before).is_none()
     {
-        let summary = format!("the description of the PR is not given to agents: {reason}");
+        let summary = format!("the PR's description is not given to agents: {reason}");
         let skipped = body::Skipped::because(body::SkipCode::DescriptionWithheld, reason);
         let event = NewEvent::about(change_id, skipped, summary);
         crate::blackboard::append(conn, &event, now)?;

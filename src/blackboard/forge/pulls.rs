@@ -361,7 +361,7 @@ pub(crate) fn set_discovery(
             until: Some(next_read),
             kind: None,
         };
-        let summary = format!("no discovery of pull requests until {next_read}: {trouble}");
+        let summary = format!("discovery of pull requests is held until {next_read}: {trouble}");
         let event = NewEvent::new(held, summary).on(TargetType::Project, project_id);
         crate::blackboard::append(conn, &event, now)?;
     }

@@ -60,12 +60,16 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
         } else {
             format!("{id} is {state}, not escalated: there is nothing to retry")
         };
-        return Err(BoardError::refused_with_hint(
-            what,
+        let helps = if state.is_over() {
+            format!("`remand show {id}` shows how it ended")
+        } else if change.paused_by_person {
+            format!("`remand resume {id}` ends the pause")
+        } else {
             format!(
-                "`remand budget {id} --fixes +1` allows one more fix, `remand refine {id}` starts a new round; `remand why {id}` explains its state"
-            ),
-        ));
+                "`remand budget {id} --fixes +1` allows one more fix, `remand refine {id} --text TEXT` starts a new round; `remand why {id}` explains its state"
+            )
+        };
+        return Err(BoardError::refused_with_hint(what, helps));
     };
     instruct(
         conn,
@@ -138,13 +142,13 @@ pub(crate) fn refine(
     {
         return Err(BoardError::refused_with_hint(
             format!("{id} has no open findings and no feedback: there is nothing to refine"),
-            "describe what to do with --text",
+            "use --text to describe what to do",
         ));
     }
     if change.budget.total_fixes >= change.budget.max_total_fixes {
         let most = change.budget.max_total_fixes;
         return Err(BoardError::refused_with_hint(
-            format!("{id} has used all its {most} fixes"),
+            format!("{id} has used all of its fixes ({most})"),
             format!("`remand budget {id} --fixes +1` allows one more"),
         ));
     }

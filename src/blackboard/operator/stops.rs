@@ -12,7 +12,7 @@ use crate::clock::Time;
 use crate::event::{NewEvent, TargetType, body};
 use crate::text::prefixed;
 
-/// Stop that is in force.
+/// Stop that is in effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Stopped {
     /// `None` if everything is stopped.
@@ -39,7 +39,7 @@ pub(crate) struct UnderWay {
     pub(crate) holder: String,
 }
 
-/// Stops a project, or everything. Returns `false` if that stop is already in force.
+/// Stops a project, or everything. Returns `false` if that stop is already in effect.
 pub(crate) fn stop(
     conn: &Connection,
     project: Option<&ProjectId>,

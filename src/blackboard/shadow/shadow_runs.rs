@@ -228,7 +228,7 @@ pub(crate) fn record_shadow(
     if inserted == 0 {
         return Ok(false);
     }
-    let summary = format!("not run, in shadow mode: {}", told(item, shadowed));
+    let summary = format!("not run because of shadow mode: {}", told(item, shadowed));
     let body = body::Shadowed {
         item_id: Some(shadowed.item_id.clone()),
         source: Some(item.source),

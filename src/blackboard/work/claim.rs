@@ -218,7 +218,7 @@ pub(crate) fn skip_unknown_sources(conn: &Connection, now: Time) -> Result<usize
     let unknown: Vec<Item> = conn.list(UNKNOWN, &[])?;
     for item in &unknown {
         let source = item.source;
-        let reason = format!("this version does not run items of source `{source}`");
+        let reason = format!("this version does not run items with source `{source}`");
         let summary = format!("{} is not run: {reason}", item.item_id);
         let skipped = body::Skipped::because(body::SkipCode::SourceNotRun, reason);
         crate::blackboard::append(conn, &about_item(item, skipped, summary), now)?;

@@ -127,7 +127,7 @@ fn void(conn: &Connection, one: &Implausible, now: Time) -> Result<()> {
             hold::end_hold(
                 conn,
                 &change,
-                "its end was set while the clock was ahead",
+                "the end of the hold was set while the clock was ahead",
                 now,
             )?;
             // Its reads and posts may have been postponed by the same clock.

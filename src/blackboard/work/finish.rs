@@ -151,7 +151,7 @@ pub(crate) fn finish_review(
             let escalation = Escalation::new(
                 format!("the reviewer asks for a discussion: {summary}"),
                 decision!(
-                    "read the review (remand show {review_id}), then {refine} or {approve}",
+                    "read the review (`remand show {review_id}`), then {refine} or {approve}",
                     refine = Decision::refine(id),
                     approve = Decision::approve(id),
                 ),
@@ -163,11 +163,11 @@ pub(crate) fn finish_review(
         Verdict::Unclear => {
             let failure = Escalation::new(
                 format!(
-                    "the review has no clear verdict, even after asking again: {}",
+                    "the review has no clear verdict, even after the reviewer was asked again: {}",
                     done.reason
                 ),
                 decision!(
-                    "read what the reviewer wrote (remand show {review_id}), then {verdict}, or {retry} for another review",
+                    "read what the reviewer wrote (`remand show {review_id}`), then {verdict}, or {retry} for another review",
                     verdict = Decision::command(format!(
                         "remand verdict {id} APPROVED|CHANGES_REQUESTED"
                     )),

@@ -104,7 +104,7 @@ pub(crate) fn start_run(
     }
     if !new.cuts.is_empty() {
         let summary = format!(
-            "left out of the prompt of {run_id}, which was too long: {}",
+            "the prompt of {run_id} was too long; omitted: {}",
             names_of(&new.cuts)
         );
         let cuts = new.cuts.iter().copied().map(body::LeftOutPart::Section);
@@ -322,7 +322,7 @@ pub(crate) fn begin_gates(conn: &Connection, claim: &Claim, id: &RunId, rules: &
     )
 }
 
-/// Clears a gate result, because other gates than those that passed are in force. They have to run
+/// Clears a gate result, because other gates than those that passed are in effect. They have to run
 /// again.
 pub(crate) fn forget_gates(conn: &Connection, claim: &Claim, id: &RunId) -> Result<()> {
     fenced(conn, claim)?;

@@ -78,7 +78,7 @@ pub(super) fn words(out: &mut Ui, folder: &Path, is_kept: bool) -> Result<()> {
             out.line(command(line))?;
         }
     } else {
-        let kept = "Everything was deleted again. `remand demo --keep` keeps it and shows how to inspect it with `remand \
+        let kept = "Everything has been deleted. `remand demo --keep` keeps it and shows how to inspect it with `remand \
                     why`, `remand diff`, sqlite3 and git.";
         out.paragraph(kept, 0)?;
     }
@@ -87,9 +87,9 @@ pub(super) fn words(out: &mut Ui, folder: &Path, is_kept: bool) -> Result<()> {
     for line in [
         "cd ~/src/yours",
         "remand init --shadow        # asks for the agent and the tests",
-        "remand doctor               # checks what is missing",
+        "remand doctor               # shows what is missing",
         "remand watch you/yours#42   # or, in a worktree without a PR: remand review",
-        "remand run                  # the daemon; in shadow it only reviews",
+        "remand run                  # starts the daemon; in shadow it only reviews",
     ] {
         out.line(command(line.to_owned()))?;
     }

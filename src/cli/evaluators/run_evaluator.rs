@@ -26,7 +26,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Show what it would do, and write nothing
+    /// Show what it would do, without writing anything
     #[arg(long)]
     dry_run: bool,
 }

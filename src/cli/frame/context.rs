@@ -108,7 +108,7 @@ impl CommandContext {
         value.map_or(Ok(()), |value| self.field(label, value))
     }
 
-    /// Loads the evaluators in force.
+    /// Loads the evaluators in effect.
     pub(crate) fn evaluators(&self, settings: &Loaded) -> Result<Vec<Definition>> {
         Ok(definition::load(settings.evaluators.as_deref(), self.now)?)
     }

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use anstyle::{AnsiColor, Style};
 
 use crate::sanitize;
+use crate::text::{columns, fitting};
 
 /// Style of a piece of a line on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,16 +62,15 @@ impl Line {
     }
 
     pub(super) fn columns(&self) -> usize {
-        let columns = |(_, piece): &(TextStyle, String)| textwrap::core::display_width(piece);
-        self.0.iter().map(columns).sum()
+        self.0.iter().map(|(_, piece)| columns(piece)).sum()
     }
 
     /// Cuts the line to `width` columns: a line that wraps could not be redrawn.
     pub(super) fn cut(&self, width: usize) -> Self {
         let mut left = width;
         let pieces = self.0.iter().map(|(look, piece)| {
-            let piece: String = piece.chars().take(left).collect();
-            left = left.saturating_sub(piece.chars().count());
+            let piece = fitting(piece, left).to_owned();
+            left = left.saturating_sub(columns(&piece));
             (*look, piece)
         });
         Self(pieces.collect())
@@ -84,13 +84,13 @@ impl Line {
         for (look, piece) in &self.0 {
             for word in unbroken(piece).split_inclusive(' ') {
                 let word = word.replace(NO_BREAK, " ");
-                let columns = textwrap::core::display_width(word.trim_end());
-                if after_space && column > indent && column + columns > width {
+                let width_of_word = columns(word.trim_end());
+                if after_space && column > indent && column + width_of_word > width {
                     lines.push(std::mem::take(&mut line));
                     line = Self::new().plain(" ".repeat(indent));
                     column = indent;
                 }
-                column += textwrap::core::display_width(&word);
+                column += columns(&word);
                 after_space = word.ends_with(' ');
                 line.0.push((*look, word));
             }

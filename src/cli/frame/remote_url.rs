@@ -19,7 +19,7 @@ impl Unfit {
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Secret => "it contains a user name, a password or a token",
-            Self::Begins => "a part of it starts with `-`",
+            Self::Begins => "one of its parts starts with `-`",
             Self::Kind => "its scheme is not supported",
             Self::Form => "it is malformed",
         }

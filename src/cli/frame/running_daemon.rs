@@ -61,7 +61,7 @@ impl RunningDaemon {
             .program
             .as_ref()
             .filter(|_| self.replaced == Some(true))?;
-        let what = format!("its program {program} was replaced after the start");
+        let what = format!("its program {program} was replaced after it started");
         Some((
             what,
             format!(

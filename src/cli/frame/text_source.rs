@@ -21,7 +21,7 @@ const SCISSORS: &str = "# ------------------------ >8 ------------------------";
 #[group(id = "text_source", multiple = false)]
 pub(crate) struct TextArgs {
     /// Text [default: opens $VISUAL or $EDITOR, if run in a terminal]
-    #[arg(value_name = "TEXT")]
+    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     argument: Option<String>,
 
     /// Text, given as an option; `-` reads it from stdin

@@ -13,7 +13,8 @@ use serde::Serialize;
 pub(crate) use super::line::{Line, TextStyle};
 use super::line::{NO_BREAK, unbroken};
 use crate::diagnostic::Colour;
-use crate::sanitize;
+use crate::text::columns;
+use crate::{config, sanitize};
 
 /// Output for results (stdout) and everything else (stderr).
 pub(crate) struct Ui {
@@ -28,6 +29,8 @@ pub(crate) struct Ui {
     live: usize,
     /// Output that is buffered, to be compared and drawn as a whole.
     kept: Option<String>,
+    /// True while the buffered output is fitted to the screen.
+    fits_screen: bool,
 }
 
 /// Number of columns of text that is wrapped even without a terminal.
@@ -58,6 +61,7 @@ impl Ui {
             format,
             live: 0,
             kept: None,
+            fits_screen: false,
         }
     }
 
@@ -74,7 +78,7 @@ impl Ui {
     /// Starts the next line at the left edge: the terminal shows `^C` there.
     pub(crate) fn return_to_left(&mut self) -> io::Result<()> {
         if self.is_screen() {
-            write!(self.stdout, "\r\u{1b}[K")?;
+            self.raw("\r\u{1b}[K")?;
         }
         Ok(())
     }
@@ -82,6 +86,13 @@ impl Ui {
     /// Starts to buffer results, until `take` returns them.
     pub(crate) fn keep(&mut self) {
         self.kept = Some(String::new());
+        self.fits_screen = false;
+    }
+
+    /// Like `keep`, for a screen that is redrawn: its lines are broken and cut to its width.
+    pub(crate) fn keep_for_screen(&mut self) {
+        self.keep();
+        self.fits_screen = self.is_screen();
     }
 
     /// Returns the output since `keep`.
@@ -95,7 +106,7 @@ impl Ui {
             let height = height().unwrap_or(24);
             let lines = fit(picture, height);
             // Cleared before drawing: after a full-width line, a clear would erase its last column.
-            let drawn = lines.join("\r\n\u{1b}[2K");
+            let drawn = lines.join("\r\n");
             let clear = if is_first { "\u{1b}[2J" } else { "" };
             // A trailing line break would scroll a full screen.
             let below = if lines.len() < height {
@@ -103,7 +114,14 @@ impl Ui {
             } else {
                 ""
             };
-            write!(self.stdout, "{clear}\u{1b}[H\u{1b}[2K{drawn}{below}")?;
+            // Not through `stdout`, which removes all escape codes where colours are not wanted.
+            let drawn = if self.stdout.current_choice() == ColorChoice::Never {
+                anstream::adapter::strip_str(&drawn).to_string()
+            } else {
+                drawn
+            };
+            let drawn = drawn.replace("\r\n", "\r\n\u{1b}[2K");
+            return self.raw(&format!("{clear}\u{1b}[H\u{1b}[2K{drawn}{below}"));
         } else {
             let gap = if is_first || self.is_json() { "" } else { "\n" };
             write!(self.stdout, "{gap}{picture}")?;
@@ -119,9 +137,7 @@ impl Ui {
 
     /// True if stdout is a terminal that can be drawn on.
     pub(crate) fn is_screen(&self) -> bool {
-        self.width.is_some()
-            && !self.is_json()
-            && self.stdout.current_choice() != ColorChoice::Never
+        self.width.is_some() && !self.is_json() && !config::is_dumb_terminal()
     }
 
     /// True if the reader of stdout has exited, which a waiting program would never notice.
@@ -159,7 +175,7 @@ impl Ui {
         // A screen that is redrawn does not wrap: what is too long would overwrite its last column.
         let Some(width) = self
             .width
-            .filter(|_| self.kept.is_some() && self.is_screen())
+            .filter(|_| self.kept.is_some() && self.fits_screen)
         else {
             return self.put(format_args!("{}\n", line.render()));
         };
@@ -273,6 +289,14 @@ impl Ui {
             ))?;
         }
         Ok(())
+    }
+
+    /// Prints a question, broken at spaces on a terminal, without a newline after it.
+    pub(crate) fn prompt(&mut self, question: &str) -> io::Result<()> {
+        let width = self.wrap.unwrap_or(usize::MAX);
+        let asked = textwrap::wrap(question, textwrap::Options::new(width).break_words(false));
+        let space = if question.ends_with(' ') { " " } else { "" };
+        self.stream(&format!("{}{space}", asked.join("\n").trim_end()))
     }
 
     /// Prints a part of a stream, without adding a newline.
@@ -429,7 +453,7 @@ impl Table {
                 .rows
                 .iter()
                 .filter_map(|row| row.get(at))
-                .map(|cell| cell.chars().count());
+                .map(|cell| columns(cell));
             cells
                 .chain(self.heads.get(at).map(|head| head.len()))
                 .max()
@@ -483,7 +507,7 @@ fn width() -> Option<usize> {
         .map(|size| usize::from(size.ws_col));
     Some(
         size.filter(|columns| *columns > 0)
-            .or_else(crate::config::columns)
+            .or_else(config::columns)
             .unwrap_or(80)
             .max(40),
     )

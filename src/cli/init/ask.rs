@@ -34,7 +34,7 @@ impl Ask {
             .map(|default| format!(" [{default}]"))
             .unwrap_or_default();
         loop {
-            out.stream(&format!("{question}{shown}: "))?;
+            out.prompt(&format!("{question}{shown}: "))?;
             let mut text = String::new();
             io::stdin()
                 .lock()

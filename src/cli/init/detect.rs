@@ -36,7 +36,7 @@ pub(super) async fn login(set: GithubSettings) -> String {
     );
     match github.me().await {
         Ok(account) => format!(
-            "remand posts on GitHub as {}, the account that `gh` is logged in with",
+            "remand posts on GitHub as {}, the account that `gh` is logged in to",
             account.author.login
         ),
         Err(error) => format!("GitHub cannot be used yet: {error}; {}", error.hint()),

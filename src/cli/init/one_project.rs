@@ -23,7 +23,7 @@ pub(crate) struct ProjectFlags {
     #[arg(long = "gate", value_name = "COMMAND")]
     gates: Vec<String>,
 
-    /// Take over open PRs with this label automatically
+    /// Automatically take over open PRs with this label
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
 
@@ -61,7 +61,7 @@ pub(crate) fn write_settings(
     let Some(file) = settings.file.clone() else {
         if flags.is_given() {
             let what =
-                "there is no config file yet to write --setup, --gate, --label and --shadow to";
+                "cannot save --setup, --gate, --label and --shadow: there is no config file yet";
             return CommandError::config(what)
                 .fail_with_hint("`remand init` accepts the same options and writes one");
         }

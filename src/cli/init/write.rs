@@ -16,7 +16,7 @@ use crate::text;
 pub(super) fn render(choices: &Choices) -> String {
     let mut text = String::from(
         "# Settings of remand that differ from the defaults. `remand config defaults` documents all settings,\n\
-         # `remand config check` checks this file, and `remand config show` prints the settings in force.\n\n",
+         # `remand config check` checks this file, and `remand config show` prints the settings in effect.\n\n",
     );
     let (agent, review_agent) = (&choices.agent, &choices.review_agent);
     let review_name = review_name(choices);
@@ -208,8 +208,10 @@ fn free_name(file: &Path) -> Result<PathBuf> {
     let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
     match (1..1000).map(name).find(is_free) {
         Some(free) => Ok(free),
-        None => {
-            CommandError::new(format!("there are too many copies of {}", file.display())).fail()
-        }
+        None => CommandError::new(format!(
+            "there are too many backup copies of {}",
+            file.display()
+        ))
+        .fail(),
     }
 }

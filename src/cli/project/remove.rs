@@ -109,7 +109,7 @@ impl Removal {
     /// Returns the reason why the project's directories may still be in use.
     fn in_use(&self, ctx: &CommandContext, settings: &Loaded) -> Result<Option<String>> {
         if wake::is_heard(&settings.blackboard) {
-            return Ok(Some("a daemon that may use it is running".to_owned()));
+            return Ok(Some("a running daemon may be using it".to_owned()));
         }
         let under_way = stop::running(&mut ctx.board()?, Some(&self.project_id))?;
         let first = under_way.first();

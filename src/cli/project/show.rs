@@ -1,4 +1,4 @@
-//! `remand project show`: the settings in force, the changes and the worktrees of a project.
+//! `remand project show`: the settings in effect, the changes and the worktrees of a project.
 
 use std::collections::BTreeMap;
 

@@ -57,8 +57,7 @@ async fn look_with(
         return CommandError::new(refused.to_string()).fail_with_hint(hint);
     }
     if !worktree.place.is_linked() {
-        let what =
-            format!("{shown} is the main checkout of the project, in which agents do not work");
+        let what = format!("{shown} is the project's main checkout, where agents do not work");
         let hint = format!(
             "run `git switch {}` and `git worktree add ../{} {branch}`, then review that worktree",
             project.default_branch,
@@ -69,7 +68,7 @@ async fn look_with(
     inside_roots(&path, &project, settings)?;
     clean(git, &worktree, &shown).await?;
     let Some(head) = worktree.head.clone() else {
-        return CommandError::new(format!("branch {branch} has no commit yet")).fail();
+        return CommandError::new(format!("branch {branch} has no commits yet")).fail();
     };
     let base = args
         .base
@@ -187,7 +186,7 @@ fn inside_roots(path: &Path, project: &Project, settings: &Loaded) -> Result<()>
         .map(|root| root.display().to_string())
         .collect();
     let what = format!(
-        "{} is not in a directory for worktrees: {}",
+        "{} is not in an allowed directory for worktrees: {}",
         path.display(),
         roots.join(", ")
     );

@@ -148,7 +148,7 @@ pub(crate) fn write_remedy(blackboard: &Path) -> Option<String> {
     config::supervision().socket?;
     let unit = bounded_unit(blackboard)?;
     Some(format!(
-        "run `{}` and `{}` to make projects writable that were added after the installation",
+        "run `{}` and `{}` to make projects added after the installation writable",
         unit.install_again(),
         unit.restart_command()
     ))

@@ -25,7 +25,7 @@ pub(super) fn write_logins(file: &Path, logins: &[(String, String)]) -> Result<(
 fn quoted(name: &str, value: &str) -> Result<String> {
     if value.chars().any(char::is_control) {
         return CommandError::new(format!(
-            "{name} contains a control character, which an environment file cannot hold"
+            "{name} contains a control character, which is not allowed in an environment file"
         ))
         .fail_with_hint("unset it, or install without --with-logins");
     }

@@ -61,8 +61,11 @@ impl InstallTarget {
         } else {
             Owner::User
         };
-        let no_home =
-            || CommandError::new("cannot determine the directory of your units: HOME is not set");
+        let no_home = || {
+            CommandError::new(
+                "cannot determine the directory for your service files: HOME is not set",
+            )
+        };
         let file = installed::file(kind, owner, root.as_deref()).ok_or_else(no_home)?;
         let scope = if which.system {
             Scope::System {
@@ -228,7 +231,7 @@ impl InstallTarget {
             .fail();
         }
         if names.is_empty() {
-            return CommandError::new("no login variable of an agent or of gh is set in this shell")
+            return CommandError::new("no login variable for an agent or gh is set in this shell")
                 .fail_with_hint("export it first (with sudo: `sudo --preserve-env=NAME …`), or install without --with-logins");
         }
         let file = inside(self.root.as_deref(), &self.wish.environment);
@@ -285,11 +288,11 @@ impl InstallTarget {
         if self.kind == Kind::Systemd && !self.logins.is_empty() && !with_logins {
             let names: Vec<&str> = self.logins.iter().map(|(name, _)| name.as_str()).collect();
             hints.push(format!(
-                "note: the service does not get {} from this shell",
+                "note: the service does not inherit {} from this shell",
                 names.join(", ")
             ));
             hints.push(format!(
-                "hint: `{}` saves them in {}, which only you can read and which the unit loads",
+                "hint: `{}` saves them in {}, which the unit loads and only you can read",
                 self.install_again("--with-logins"),
                 self.wish.environment.display()
             ));

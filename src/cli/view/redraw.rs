@@ -111,7 +111,7 @@ fn kept(
 ) -> Result<String> {
     let before = std::mem::replace(&mut ctx.out.format, format);
     ctx.now = now;
-    ctx.out.keep();
+    ctx.out.keep_for_screen();
     let printed = once(ctx);
     let text = ctx.out.take();
     ctx.out.format = before;

@@ -300,7 +300,7 @@ fn a_variable_that_no_agent_gets() {
     4 | env = ['A_KEY', 'GH_TOKEN', 'SSH_AUTH_SOCK', 'K=v']
       |                 ^^^^^^^^^^
       |
-      = help: tokens for the forge are never passed to agents: remand pushes and comments, the agent does not
+      = help: tokens for the forge are never passed to agents: remand pushes and comments, not the agent
 
     error: cannot pass the variable `SSH_AUTH_SOCK` to the agent `a`
      --> config.toml:4:29
@@ -308,7 +308,7 @@ fn a_variable_that_no_agent_gets() {
     4 | env = ['A_KEY', 'GH_TOKEN', 'SSH_AUTH_SOCK', 'K=v']
       |                             ^^^^^^^^^^^^^^^
       |
-      = help: it would give the agent access to your keys: remand pushes, the agent does not
+      = help: it would give the agent access to your keys: remand pushes, not the agent
 
     error: cannot pass the variable `K=v` to the agent `a`
      --> config.toml:4:46
@@ -376,7 +376,7 @@ fn patterns_logins_and_paths() {
     1 | setup_again_on = ['/etc/x']
       |                   ^^^^^^^^
       |
-      = help: use a path from the top of the repository, without empty parts, `.` or `..`; a whole directory is `directory/**`
+      = help: use a path relative to the top of the repository, without empty parts, `.` or `..`; for a whole directory, use `directory/**`
 
     error: `push.forbidden[1]` cannot be `b/`
      --> config.toml:2:24
@@ -384,7 +384,7 @@ fn patterns_logins_and_paths() {
     2 | push.forbidden = ['a', 'b/']
       |                        ^^^^
       |
-      = help: use a path from the top of the repository, without empty parts, `.` or `..`; a whole directory is `directory/**`
+      = help: use a path relative to the top of the repository, without empty parts, `.` or `..`; for a whole directory, use `directory/**`
 
     error: `projects.p.setup_again_on[0]` cannot be ``
      --> config.toml:4:19
@@ -408,7 +408,7 @@ fn patterns_logins_and_paths() {
     7 | authors = ['@ada']
       |            ^^^^^^
       |
-      = help: use a login name without `@`: letters, digits, `-` and `_`; that of a bot ends with `[bot]`
+      = help: use a login name without `@`: letters, digits, `-` and `_`; a bot's name ends with `[bot]`
 
     error: `projects.p.discover.branches[0]` cannot be `x**`
      --> config.toml:8:13
@@ -416,7 +416,7 @@ fn patterns_logins_and_paths() {
     8 | branches = ['x**']
       |             ^^^^^
       |
-      = help: `**` matches whole directories and must have `/` around it
+      = help: `**` matches whole directories and must be a complete path component
 
     error: `projects.p.discover.label` cannot be `a,b`
      --> config.toml:9:9

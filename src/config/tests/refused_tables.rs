@@ -46,6 +46,6 @@ fn a_kind_of_agent_has_only_the_settings_that_it_knows() {
     3 | api_timeout_s = 600
       |                 ^^^
       |
-      = help: an agent whose API does not respond would be ended before it could report that
+      = help: an agent whose API does not respond would be terminated before it could report that
     ");
 }

@@ -70,12 +70,12 @@ fn each_safeguard_that_is_dropped_is_named_once() {
         (
             r#""keys/**"]"#,
             "\"keys/**\"]\nsecrets = false",
-            &["the search for secrets is off"],
+            &["secret scanning is off"],
         ),
         (
             "[push]",
             "gate_in = \"worktree\"\n[push]",
-            &["gates run in the agent's worktree instead of the commit (gate_in)"],
+            &["gates run in the agent's worktree instead of a checkout of the commit (gate_in)"],
         ),
         (
             r#""auto""#,

@@ -158,7 +158,7 @@ impl Task {
         let restored = self.git.put_back(place, to).await?;
         crash_point!("git.gates_clean.after");
         if let Some(wip) = restored.wip {
-            tracing::info!(run_id = to.run, wip = %wip, "leftovers of an interrupted gate kept");
+            tracing::info!(run_id = to.run, wip = %wip, "kept the leftovers of an interrupted gate");
         }
         Ok(())
     }
@@ -181,7 +181,9 @@ impl Task {
                 "a gate moved HEAD away from the tested commit".to_owned()
             } else {
                 match self.head_at() {
-                    HeadAt::Branch(branch) => format!("a gate left the branch {branch}"),
+                    HeadAt::Branch(branch) => {
+                        format!("a gate switched away from the branch {branch}")
+                    }
                     HeadAt::Detached(_) => "a gate switched to a branch".to_owned(),
                 }
             };

@@ -43,7 +43,7 @@ async fn run(settings: &Settings, project: &Project, git: &Git) -> Result<Trial>
     let place = git.project_at(Path::new(&project.path)).await?.repository();
     let Some(commit) = git.base_head(&place, &project.default_branch).await? else {
         return Ok(Trial::NotRun {
-            reason: format!("the branch {} has no commit", project.default_branch),
+            reason: format!("the branch {} has no commits", project.default_branch),
         });
     };
     let tree = git.tree_of(&place, &commit).await?;

@@ -84,7 +84,7 @@ impl Task {
             Ok(()) | Err(_) => {
                 let limit = self.dispatch.settings.limits.feedback / 1000;
                 let prompts = count(runs.len(), "prompt");
-                format!("they do not fit into {prompts} of {limit} KB")
+                format!("there is not enough room in {prompts} of {limit} KB")
             }
         };
         let names: Vec<String> = left_out.iter().map(name).collect();

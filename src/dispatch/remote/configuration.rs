@@ -1,4 +1,4 @@
-//! Gates and pushes use the configuration in force, and only while its files are unchanged.
+//! Gates and pushes use the configuration in effect, and only while its files are unchanged.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct Configuration {
 
 impl Task {
     /// Checks before gates and pushes. If the settings were replaced since the claim, the item is returned and claimed
-    /// again with the new ones; if files changed and are not in force, the change is held.
+    /// again with the new ones; if files changed and are not in effect, the change is held.
     pub(crate) async fn configuration_in_force(&self) -> Result<()> {
         let settings = Arc::clone(&self.dispatch.settings);
         if !Arc::ptr_eq(&settings, &self.dispatch.latest.borrow()) {
@@ -32,7 +32,7 @@ impl Task {
             .map_err(|error| Interrupt::hold(format!("cannot read the configuration: {error}")))?;
         if !changed.is_empty() {
             return Err(not_in_force(&format!(
-                "{} changed and is not in force",
+                "changes to {} are not in effect",
                 changed.join(", ")
             )));
         }
@@ -45,7 +45,7 @@ impl Task {
             && self.is_another_daemon(&row.holder)
         {
             return Err(not_in_force(
-                "the configuration in force in the running daemon differs from its files",
+                "the running daemon's configuration differs from its files",
             ));
         }
         Ok(())
@@ -60,7 +60,7 @@ impl Task {
         holder != self.dispatch.holder && is_alive(holder)
     }
 
-    /// The gates in force, as stored with the result of a run.
+    /// The gates in effect, as stored with the result of a run.
     fn gate_rules(&self) -> String {
         serde_json::json!({ "gates": self.rules.gates, "gate_in": self.rules.gate_in }).to_string()
     }
@@ -89,7 +89,8 @@ impl Task {
 }
 
 fn not_in_force(what: &str) -> Interrupt {
-    let reason =
-        format!("{what}: nothing is pushed until it is (`remand config check`, `remand reload`)");
+    let reason = format!(
+        "{what}: nothing is pushed until this is resolved (`remand config check`, `remand reload`)"
+    );
     Interrupt::hold_by(HoldKind::Configuration, reason)
 }

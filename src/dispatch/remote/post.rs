@@ -137,7 +137,7 @@ impl Dispatch {
             .filter(|holder| **holder != self.holder)?;
         let what = match process::end_marked(forge_mark(dead).as_ref()).await {
             Ok(0) => return None,
-            Ok(_) => "a gh process of a killed remand was still running".to_owned(),
+            Ok(_) => "a gh process left by a killed remand was still running".to_owned(),
             Err(error) => chain(&error),
         };
         Some(GithubError::Transient {
@@ -291,7 +291,7 @@ impl Dispatch {
             match page.github.post_review(&page.repo, page.number, &new).await {
                 Ok(posted) => return Ok(done(intent, CommentKind::Review, &posted, in_review)),
                 Err(GithubError::Refused { status, message }) if !is_elsewhere(status) => {
-                    tracing::info!(status, message = ?message, "review refused, trying another way to post it");
+                    tracing::info!(status, message = ?message, "GitHub refused the review; trying another way to post it");
                 }
                 Err(error) => return Err(error.into()),
             }

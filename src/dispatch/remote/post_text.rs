@@ -179,7 +179,7 @@ fn at_bound(bound: Bound, change: &Change) -> String {
         Bound::Reverted => {
             "a fix was reverted; automatic fixes are off until a person resumes them".to_owned()
         }
-        Bound::PromptSize => "there was more feedback than an agent could be given".to_owned(),
+        Bound::PromptSize => "there was too much feedback to pass to an agent".to_owned(),
         Bound::Unreadable => "this PR could not be read for some time".to_owned(),
     }
 }

@@ -65,7 +65,7 @@ impl Dispatch {
             None => false,
         };
         let (result, became) = if there {
-            (IntentResult::Done, "is on the remote")
+            (IntentResult::Done, "reached the remote")
         } else {
             (IntentResult::GivenUp, "did not reach the remote")
         };

@@ -9,7 +9,7 @@ use crate::work::Run;
 
 /// Reason why a comment on a file of the branch's agent configuration stays open.
 pub(crate) const NOT_TAKEN: &str =
-    "this file has instructions for agents, so only a person may change it.";
+    "this file contains instructions for agents, so only a person may change it.";
 
 impl Task {
     /// Returns the posts that follow a fix: a reply to each inline comment that it was given, a note about what was

@@ -241,12 +241,12 @@ impl Task {
                     run.run_id,
                     named(&checkout)
                 ),
-                "check the main checkout (`git status` there), then retry".into(),
+                "check the main checkout (run `git status` there), then retry".into(),
             ),
             RunOutcome::Agent(End::Good) => Ok(()),
             RunOutcome::Agent(End::Lost) if lost >= max_lost => fail(
                 format!("{lost} runs in a row ended without a result"),
-                "find out what kills them (out of memory? a restart?), then retry".into(),
+                "find out what is killing them (lack of memory? a restart?), then retry".into(),
             ),
             RunOutcome::Agent(End::Lost) => Ok(()),
             RunOutcome::NoWorktree => fail(
@@ -369,7 +369,7 @@ impl FinishedRun {
             ""
         };
         let summary = format!(
-            "outside the worktree, during {}: {listed}{more}",
+            "changed outside the worktree during {}: {listed}{more}",
             run.run_id
         );
         let (what, more) = body::listed(what);

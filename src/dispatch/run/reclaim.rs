@@ -47,7 +47,7 @@ pub(crate) fn is_dead(holder: &str) -> bool {
     match holder.parse::<ProcessId>() {
         Ok(id) => matches!(id.is_alive(), Ok(false)),
         Err(error) => {
-            tracing::error!(holder = ?holder, error = ?error, "invalid holder of a claim; its item stays claimed");
+            tracing::error!(holder = ?holder, error = ?error, "invalid claim holder; the item stays claimed");
             false
         }
     }

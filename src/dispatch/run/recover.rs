@@ -131,7 +131,7 @@ async fn clean_up(git: &Git, project: &Project, change: &Change, run: &Run) -> R
     }
     let later = commits_since(git, now, run).await?;
     if !later.is_empty() {
-        let why = format!("new commits were made there since ({})", named(&later));
+        let why = format!("new commits have since been made there ({})", named(&later));
         return Ok(Cleaned::LeftAlone(why));
     }
     let wip = git.put_back_unblocked(to, &found).await?.wip;

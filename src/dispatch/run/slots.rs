@@ -59,7 +59,7 @@ impl Dispatch {
             });
             match given.await {
                 Ok(()) => {
-                    tracing::warn!(item = %claim.item_id, again_at = %again, "result of an item not written, retrying later");
+                    tracing::warn!(item = %claim.item_id, again_at = %again, "cannot write an item's result, retrying later");
                 }
                 Err(BoardError::Stale { .. }) => {}
                 Err(error) => {

@@ -136,7 +136,7 @@ impl Task {
         if !status.changed.is_empty() || !status.untracked.is_empty() {
             let paths: Vec<String> = status.changed.into_iter().chain(status.untracked).collect();
             return Err(Interrupt::hold(format!(
-                "the setup left files that are neither committed nor ignored: {}",
+                "the setup command left files that are neither committed nor ignored: {}",
                 super::preflight::named(&paths)
             )));
         }

@@ -63,7 +63,7 @@ impl Task {
         self.inside_a_root(&worktree)?;
         if worktree.index_lock {
             let reason = format!(
-                "{} exists: another git process is running in the worktree, or one was killed (then remove the file)",
+                "{} exists: another git process is running in the worktree, or one was killed (in that case, remove the file)",
                 worktree.place.git_dir.join("index.lock").display()
             );
             return Err(Interrupt::hold_by(HoldKind::GitLock, reason));
@@ -224,7 +224,7 @@ impl Task {
     pub(crate) fn no_branch(&self) -> Interrupt {
         let branch = &self.change.branch;
         Interrupt::fail(
-            format!("the branch {branch} has no commit"),
+            format!("the branch {branch} has no commits"),
             format!(
                 "restore it (`git -C {} update-ref {} {}`), then retry",
                 typed(Path::new(&self.project.path)),
@@ -245,12 +245,12 @@ impl Task {
     pub(crate) fn bring_back(&self) -> String {
         let (repository, path) = (Path::new(&self.project.path), self.worktree());
         let first = if path.symlink_metadata().is_ok() {
-            "move away what is there, then "
+            "move what is there out of the way, then "
         } else {
             ""
         };
         format!(
-            "{first}restore it with `git -C {} worktree add --force {} {}`, then retry",
+            "{first}restore the worktree with `git -C {} worktree add --force {} {}`, then retry",
             typed(repository),
             typed(path),
             typed(Path::new(&self.change.branch)),
@@ -279,7 +279,7 @@ impl Task {
                 path.display(),
                 text::list(roots.iter().map(|root| root.display()))
             ),
-            "add its directory to worktree_roots in the configuration, then retry",
+            "add its directory to `worktree_roots` in the configuration, then retry",
         ))
     }
 

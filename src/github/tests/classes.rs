@@ -294,13 +294,13 @@ fn what_a_person_reads() {
         "bad_gateway",
     ];
     insta::assert_snapshot!(names.map(said).join("\n"), @"
-    GitHub refused this for the account that gh is logged in to: Bad credentials
-    GitHub refused this for the account that gh is logged in to: Resource protected by organization SAML enforcement. You must grant your Personal Access token access to this organization. (authorize it at https://github.com/orgs/x/sso?a=b)
+    GitHub refused the request for the account that gh is logged in to: Bad credentials
+    GitHub refused the request for the account that gh is logged in to: Resource protected by organization SAML enforcement. You must grant your Personal Access token access to this organization. (authorize it at https://github.com/orgs/x/sso?a=b)
     GitHub has no `repos/acme/rocket/pulls/7`, or gh's account has no access to it
     GitHub's rate limit is used up until 2026-11-18T11:06:40.000Z
-    GitHub refused this (HTTP 422): Validation Failed: Line could not be resolved
-    GitHub refused this (HTTP 422): Unprocessable Entity: Can not request changes on your own pull request
-    GitHub refused this (HTTP 307): the repository was renamed (Moved)
+    GitHub refused the request (HTTP 422): Validation Failed: Line could not be resolved
+    GitHub refused the request (HTTP 422): Unprocessable Entity: Can not request changes on your own pull request
+    GitHub refused the request (HTTP 307): the repository was renamed (Moved)
     request to GitHub for `repos/acme/rocket/pulls/7` failed: HTTP 502: <html><body>502 Bad; Gateway</body></html>
     ");
 }

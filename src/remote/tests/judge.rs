@@ -114,18 +114,18 @@ async fn each_violation_gives_its_objection() {
         (
             file("config.yml", &token),
             "config.yml",
-            "a GitHub token in line 1",
+            "a GitHub token on line 1",
         ),
         (
             file("bin", &format!("\0\u{1}\n\n{token}")),
             "bin",
-            "a GitHub token in line 3",
+            "a GitHub token on line 3",
         ),
         (file("key.pem", &key), "key.pem", "a private key"),
         (
             file("log", &format!("x\n{CANARY}\n")),
             "log",
-            "one of remand's own secrets in line 2",
+            "one of remand's own secrets on line 2",
         ),
         (
             file("log64", "bG9nOiBjYW5hcnktb2YtdGhlLWRhZW1vbi05M2Mx\n"),
@@ -176,7 +176,7 @@ async fn too_many_files_and_both_ends_of_a_rename() {
             path: None
         }]
     );
-    insta::assert_snapshot!(many[0], @"6 files are changed; at most 5 are allowed");
+    insta::assert_snapshot!(many[0], @"6 files changed; the limit is 5");
 
     bed.raw(&bed.place.path, ["reset", "-q", "--hard", &bed.start])
         .await;

@@ -146,11 +146,11 @@ fn trouble_of_its_surroundings_is_a_hold() {
     for (stdout, expected) in [
         (
             recorded!("unauthorized"),
-            "not logged in, or is not permitted to do this: Invalid API key",
+            "not logged in, or its account is not authorized: Invalid API key",
         ),
         (
             recorded!("not_logged_in"),
-            "not logged in, or is not permitted to do this: Not logged in",
+            "not logged in, or its account is not authorized: Not logged in",
         ),
         (
             recorded!("rate_limit"),
