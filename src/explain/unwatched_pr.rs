@@ -117,7 +117,11 @@ fn in_words(rules: &Discover) -> String {
     if !rules.branches.is_empty() {
         said.push(format!("from {}", rules.branches.join(" or ")));
     }
-    let drafts = if rules.drafts { "including" } else { "without" };
+    let drafts = if rules.drafts {
+        "including"
+    } else {
+        "excluding"
+    };
     said.push(format!("{drafts} drafts"));
     said.push(format!("at most {} at a time", rules.max_open));
     format!("PRs {}", said.join(", "))

@@ -205,7 +205,13 @@ impl ProjectCommands<'_> {
         let there = self
             .task
             .map_or(&self.project.path, |task| &task.change.worktree);
-        let output = red.output.replace(&tree, there);
+        let mut output = red.output.replace(&tree, there);
+        if output.trim().is_empty() {
+            output = match red.status {
+                Some(status) => format!("no output, exit status {status}"),
+                None => "no output".to_owned(),
+            };
+        }
         let note = format!(
             "[run in a clean checkout of {}, which has only committed files and the results of `setup`]",
             short_sha(head)
