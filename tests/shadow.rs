@@ -248,7 +248,7 @@ fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
     assert!(
         table
             .stderr
-            .contains("from NOT REVIEWED on show what was not done"),
+            .contains("from NOT REVIEWED onward show what was not done"),
         "{}",
         table.stderr
     );

@@ -151,7 +151,7 @@ fn install_names_what_the_unit_will_lack() {
     let file = world.root().join("config/remand/environment");
     assert!(
         said.stderr
-            .contains("the service does not get ANTHROPIC_API_KEY"),
+            .contains("the service does not inherit ANTHROPIC_API_KEY"),
         "{}",
         said.stderr
     );
