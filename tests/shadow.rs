@@ -573,7 +573,7 @@ fn what_the_daemon_has_not_read_releases_nothing() {
     );
     let doctor = || world.remand(&["doctor", "--offline"]).stdout;
     assert!(
-        doctor().contains("on for calc: nothing is run, pushed or posted"),
+        doctor().contains("enabled for calc: nothing is run, pushed or posted"),
         "{}",
         doctor()
     );

@@ -213,7 +213,7 @@ fn run_finished(event: &Event) -> Option<(TextStyle, String)> {
 fn rejected(event: &Event) -> String {
     let rejected = event.body::<body::WorkRejected>().unwrap_or_default();
     if let Some(gate) = rejected.gate {
-        return format!("gate `{}` fails on the head", gate.command);
+        return format!("gate `{}` fails on the head commit", gate.command);
     }
     match (&rejected.review_id, rejected.findings.as_slice()) {
         (Some(_), [first, ..]) => {

@@ -21,8 +21,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Stop all work, or the work on one project, until `remand start`
 ///
 /// From then on, nothing is started, pushed or posted by `run`, `tick` or `work`, even after a restart; pull requests are
-/// still read. A running agent is allowed to finish: its work stays in the worktree and proceeds to the gates, the push and the
-/// next review after `start`. The command waits until nothing is running.
+/// still read. A running agent is allowed to finish. Its work stays in the worktree; after `start`, it goes through the
+/// gates, is pushed and is reviewed. The command waits until nothing is running.
 #[derive(Debug, Args)]
 #[command(
     after_help = "With --now, running agents, gates and set-ups are ended immediately. An agent's unfinished work is saved \

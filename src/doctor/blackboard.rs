@@ -243,7 +243,7 @@ pub(super) fn shadow(loaded: &Loaded, shadows: &[(ProjectId, Shadow)]) -> Vec<Ch
             .collect();
         if !on.is_empty() {
             let on = on.join(", ");
-            let says = format!("on for {on}: {what}; `remand stats --shadow`");
+            let says = format!("enabled for {on}: {what}; see `remand stats --shadow`");
             checks.push(Check::ok("shadow", says));
         }
     }
@@ -274,7 +274,7 @@ fn clock_jumps(conn: &bb::Conn, latest: Option<bb::Latest>, now: Time) -> bb::Re
             "it was set back: the blackboard contains times up to {done}, but it is now {now}"
         );
         let r#do =
-            "check the clock; work that was delayed by the wrong clock is retried at the next pass";
+            "check the clock; work delayed because the clock was wrong is retried on the next pass";
         checks.push(Check::warn("clock", says, r#do));
     }
     let found = latest

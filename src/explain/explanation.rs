@@ -141,7 +141,7 @@ mod tests {
         insta::assert_snapshot!(shown, @r#"
         {
           "because": "needs_you",
-          "answer": "it needs you: gates red; twice. Decide: `remand approve c1`; the clock was set back: the last activity was at 1970-01-01T00:00:01.000Z, and it is now 1970-01-01T00:00:00.000Z. Work that was delayed by the wrong clock is retried at the next pass",
+          "answer": "it needs you: gates red; twice. Decide: `remand approve c1`; the clock was set back: the last activity was at 1970-01-01T00:00:01.000Z, and it is now 1970-01-01T00:00:00.000Z. Work delayed because the clock was wrong is retried on the next pass",
           "since": null,
           "until": null,
           "commands": [

@@ -180,7 +180,7 @@ fn at_bound(bound: Bound, change: &Change) -> String {
             "a fix was reverted; automatic fixes are off until a person resumes them".to_owned()
         }
         Bound::PromptSize => "there was too much feedback to pass to an agent".to_owned(),
-        Bound::Unreadable => "this PR could not be read for some time".to_owned(),
+        Bound::Unreadable => "remand has been unable to read this PR for some time".to_owned(),
     }
 }
 
