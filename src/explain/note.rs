@@ -170,8 +170,8 @@ impl fmt::Display for Note {
             Self::InShadow(shadow) => write!(f, "{shadow}"),
             Self::ClockSetBack { done, now } => write!(
                 f,
-                "the clock was set back: the last activity was at {done}, and it is now {now}. Work that was delayed by the \
-                 wrong clock is retried at the next pass"
+                "the clock was set back: the last activity was at {done}, and it is now {now}. Work delayed because \
+                 the clock was wrong is retried on the next pass"
             ),
         }
     }
