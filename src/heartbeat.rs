@@ -50,7 +50,14 @@ pub(crate) fn is_quiet(
             return Ok(false);
         }
     }
-    for change_id in bb::pending_changes(conn)? {
+    // Without the evaluator, nothing is done for them.
+    let has_evaluator = |one: &Definition| matches!(one.config, Config::ReviewFeedback(_));
+    let pending = if definitions.iter().any(has_evaluator) {
+        bb::pending_changes(conn)?
+    } else {
+        Vec::new()
+    };
+    for change_id in pending {
         let change = bb::change(conn, &change_id)?;
         if review_feedback::takes_fixes(change.state)
             && !waits_for_read(conn, definitions, &change, now)?

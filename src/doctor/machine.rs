@@ -10,7 +10,7 @@ use super::{CALL, Check, Surroundings};
 use crate::config;
 use crate::daemon;
 use crate::git::{Git, GitError, MINIMUM};
-use crate::sandbox::Backend;
+use crate::sandbox::{Backend, Unconfined};
 use crate::text::bytes;
 
 /// Free space below which nothing can be created any more.
@@ -74,7 +74,7 @@ pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
         Ok(Backend::Wrapper(words)) => {
             Check::ok("sandbox", format!("your own wrapper: {}", words.join(" ")))
         }
-        Ok(Backend::Open(why)) if why.contains("sandbox.kind") => Check::warn(
+        Ok(Backend::Open(why @ Unconfined::Off)) => Check::warn(
             "sandbox",
             format!("none ({why}): {OPEN}"),
             "set `kind = \"auto\"` in [sandbox]",
@@ -91,10 +91,10 @@ pub(super) async fn sandbox(around: Arc<Surroundings>) -> Vec<Check> {
     vec![check]
 }
 
-fn mend(why: &str) -> &'static str {
+fn mend(why: &Unconfined) -> &'static str {
     if cfg!(target_os = "macos") {
         "set a wrapper in [sandbox], such as one around sandbox-exec"
-    } else if why.contains("not installed") {
+    } else if *why == Unconfined::NotInstalled {
         "install it: `sudo apt install bubblewrap`, `sudo dnf install bubblewrap`, or set a wrapper in [sandbox]"
     } else {
         "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone, \

@@ -79,7 +79,8 @@ const TIME_LIMIT_MIN: Variable = variable! {
     time_limit_min: Number = "time limit of the run, in minutes"
 };
 const SANDBOXED: Variable = variable! { sandboxed: Flag = "true if the agent runs in a sandbox" };
-const NONCE: Variable = variable! { nonce: Word = "random word used in the lines that fence outside text" };
+const NONCE: Variable =
+    variable! { nonce: Word = "random word used in the lines that fence outside text" };
 const OPEN_FINDINGS: Variable = variable! {
     open_findings: Records[
         id severity category path line line_end title text failure suggestion left_out

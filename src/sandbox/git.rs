@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::bubblewrap::{self, Arguments};
-use super::{Backend, Bubblewrap, Network, Sandbox};
+use super::{Backend, Bubblewrap, Network, Sandbox, Unconfined};
 use crate::process::{self, Short};
 use crate::sandbox_settings::Mounts;
 
@@ -24,7 +24,8 @@ pub(crate) struct GitReach {
 impl Sandbox {
     /// Returns true if git runs unconfined because there is no sandbox.
     pub(crate) async fn is_open(&self) -> Result<bool, String> {
-        Ok(matches!(self.way().await?, Backend::Open(_)))
+        let way = self.way().await.map_err(Unconfined::to_string)?;
+        Ok(matches!(way, Backend::Open(_)))
     }
 
     /// Returns the same git call, confined.
@@ -38,7 +39,7 @@ impl Sandbox {
             // Starting it gives a better error for the missing program than a sandbox does.
             return Ok(short);
         };
-        let words: Vec<OsString> = match self.way().await? {
+        let words: Vec<OsString> = match self.way().await.map_err(Unconfined::to_string)? {
             Backend::Open(_) => return Ok(short),
             Backend::Wrapper(words) => {
                 for (name, path) in [

@@ -43,7 +43,18 @@ pub(crate) enum Backend {
     Bubblewrap(Bubblewrap),
     Wrapper(Vec<String>),
     /// None, with the reason.
-    Open(String),
+    Open(Unconfined),
+}
+
+/// Reason why there is no sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unconfined {
+    #[error("the setting `sandbox.kind` is \"off\"")]
+    Off,
+    #[error("bubblewrap (`bwrap`) is not installed")]
+    NotInstalled,
+    #[error("bubblewrap does not work here: {0}")]
+    Broken(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +69,7 @@ pub(crate) struct Sandbox {
     settings: SandboxSettings,
     /// The closed environment, for the test run.
     env: BTreeMap<String, String>,
-    way: OnceCell<Result<Backend, String>>,
+    way: OnceCell<Result<Backend, Unconfined>>,
     /// Set once it was logged that agents run without a sandbox.
     is_logged: AtomicBool,
 }
@@ -75,29 +86,23 @@ impl Sandbox {
 
     /// Returns the method of confinement, determined once. An error means that a sandbox is
     /// required and does not work.
-    pub(crate) async fn way(&self) -> Result<&Backend, &str> {
-        self.way
-            .get_or_init(|| self.find())
-            .await
-            .as_ref()
-            .map_err(String::as_str)
+    pub(crate) async fn way(&self) -> Result<&Backend, &Unconfined> {
+        self.way.get_or_init(|| self.find()).await.as_ref()
     }
 
-    async fn find(&self) -> Result<Backend, String> {
+    async fn find(&self) -> Result<Backend, Unconfined> {
         match self.settings.kind {
-            SandboxKind::Off => Ok(Backend::Open(
-                "the setting `sandbox.kind` is \"off\"".to_owned(),
-            )),
+            SandboxKind::Off => Ok(Backend::Open(Unconfined::Off)),
             SandboxKind::Wrapper => Ok(Backend::Wrapper(self.settings.wrapper.clone())),
             SandboxKind::Bubblewrap => self.bubblewrap().await,
             SandboxKind::Auto => Ok(self.bubblewrap().await.unwrap_or_else(Backend::Open)),
         }
     }
 
-    async fn bubblewrap(&self) -> Result<Backend, String> {
+    async fn bubblewrap(&self) -> Result<Backend, Unconfined> {
         let path = self.env.get("PATH").map(OsString::from);
         let Some(program) = process::find("bwrap".as_ref(), path.as_deref(), Path::new("/")) else {
-            return Err("bubblewrap (`bwrap`) is not installed".to_owned());
+            return Err(Unconfined::NotInstalled);
         };
         let can_cut_network = self.trial(&program, Network::Cut).await.is_ok();
         if !can_cut_network {
@@ -109,7 +114,7 @@ impl Sandbox {
         }))
     }
 
-    async fn trial(&self, program: &Path, network: Network) -> Result<(), String> {
+    async fn trial(&self, program: &Path, network: Network) -> Result<(), Unconfined> {
         let args = bubblewrap::trial(network).into_iter();
         let short = Short {
             program: program.into(),
@@ -130,12 +135,12 @@ impl Sandbox {
             }
             Err(error) => error.to_string(),
         };
-        Err(format!("bubblewrap does not work here: {message}"))
+        Err(Unconfined::Broken(message))
     }
 
     /// Returns the same job, confined.
     pub(crate) async fn confine(&self, job: Job, reach: WritablePaths<'_>) -> Result<Job, String> {
-        match self.way().await? {
+        match self.way().await.map_err(Unconfined::to_string)? {
             Backend::Open(why) => {
                 if !self.is_logged.swap(true, Ordering::Relaxed) {
                     self.log_open(why);
@@ -152,7 +157,7 @@ impl Sandbox {
         }
     }
 
-    fn log_open(&self, why: &str) {
+    fn log_open(&self, why: &Unconfined) {
         if self.settings.kind == SandboxKind::Off {
             tracing::info!("no sandbox, so agents can read everything that you can read: {why}");
         } else {

@@ -22,9 +22,11 @@ fn in_the_way(conn: &Connection, change: &Change, before: Time) -> bb::Result<Op
 /// Examines a change, and deletes it.
 fn pruned(story: &mut Story, id: &ChangeId, beside: &bb::Remnant) -> Result<bb::Weight, String> {
     let pruned = story.step(|conn, now| {
+        let seen = bb::weigh(conn, id)?;
+        assert_eq!(bb::wips(conn, &seen)?, BTreeSet::new());
         let prunable = bb::Prunable {
             id,
-            seen: &bb::weigh(conn, id)?,
+            seen: &seen,
             before: now,
             beside: std::slice::from_ref(beside),
             actor: "ann",
