@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use serde_json::json;
 
 use super::body::{self, Body as _, Cause, WorkRejected};
@@ -87,6 +90,37 @@ fn the_documents_list_exactly_the_keys_of_each_event() {
         assert_eq!(documented.len(), EventType::ALL.len(), "{name}");
     }
     assert_eq!(WorkRejected::TYPE, EventType::WorkRejected);
+}
+
+/// A key that is renamed in a struct would be missing from the results of a query without an error.
+#[test]
+fn queries_read_only_keys_that_exist() {
+    let known: BTreeSet<&str> = body::KEYS
+        .iter()
+        .flat_map(|(_, keys)| keys.iter())
+        .map(|key| key.trim_start_matches("r#"))
+        // Of items.
+        .chain(["evaluator"])
+        .collect();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/blackboard")];
+    let mut read = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for after in text.split("metadata ->> '").skip(1) {
+                let key = after.split('\'').next().unwrap();
+                let key = key.trim_start_matches("$.");
+                assert!(known.contains(key), "{}: {key}", path.display());
+                read += 1;
+            }
+        }
+    }
+    assert!(read > 10, "{read}");
 }
 
 #[cfg(feature = "failpoints")]
