@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use rustix::process::{Pid, Signal};
+
 use crate::evaluators::{due, evaluator, told};
 use crate::support::World;
 use crate::support::play::{Play, Script};
@@ -17,6 +19,21 @@ fn pids(world: &World) -> Vec<i32> {
 
 fn is_alive(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+fn signal(pid: i32, signal: Signal) {
+    rustix::process::kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+fn parent(pid: i32) -> i32 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let after_name = stat.rsplit(')').next().unwrap();
+    after_name
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 /// Returns a script that waits until it is released.
@@ -50,23 +67,28 @@ fn what_a_killed_daemon_left_is_ended_and_what_a_living_one_runs_is_not() {
         .unwrap();
     play.until("the tick runs its own", || pids(world).len() == 2);
     assert!(is_alive(first));
+    let second = pids(world)[1];
     tick.kill().unwrap();
     tick.wait().unwrap();
-    daemon.kill();
-    assert!(
-        pids(world).into_iter().all(is_alive),
-        "nobody ended them yet"
-    );
+    play.until("its supervisor ends it", || !is_alive(second));
+    assert!(is_alive(first));
 
-    let left = pids(world);
+    // Nobody is left to end this one.
+    signal(daemon.pid().cast_signed(), Signal::STOP);
+    signal(parent(first), Signal::KILL);
+    daemon.kill();
+    assert!(is_alive(first), "nobody ended it yet");
+
     let daemon = play.daemon();
     play.until("it is run again", || pids(world).len() == 3);
-    assert!(!left.into_iter().any(is_alive), "{}", play.log());
+    assert!(!is_alive(first), "{}", play.log());
     assert!(
-        play.log().contains("leftover evaluator programs killed"),
+        play.log().contains("leftover evaluator program ended"),
         "{}",
         play.log()
     );
+    let folders = || fs::read_dir(world.db().with_file_name("evaluators")).unwrap();
+    assert_eq!(folders().count(), 1, "only that of the living daemon");
     fs::write(world.root().join("go"), "").unwrap();
     play.wait_for(
         "SELECT count(*) FROM evaluators WHERE name = 'waits' AND next_run IS NOT NULL",

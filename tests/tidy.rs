@@ -82,10 +82,10 @@ const EDGES: &[(&str, &[&str])] = &[
         "intake",
         &["blackboard", "evaluator", "git", "github", "remote"],
     ),
-    // Children are only those of command evaluators.
+    // Children and files are only those of command evaluators.
     (
         "heartbeat",
-        &["blackboard", "evaluator", "process", "review_text"],
+        &["blackboard", "evaluator", "files", "process", "review_text"],
     ),
     (
         "dispatch",

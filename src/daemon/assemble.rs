@@ -103,7 +103,7 @@ impl Parts {
     fn put_together(self, loaded: &Loaded, lasting: Lasting) -> Daemon {
         let (db, wake) = (&lasting.db, &lasting.wake_heartbeat);
         let intake = assemble_intake(loaded, &self.definitions, db, wake);
-        let kit = kit(loaded, self.holder.clone());
+        let kit = kit(loaded, self.holder.clone(), self.settings.program.clone());
         let dispatch = Dispatch {
             db: lasting.db.clone(),
             settings: self.settings,
@@ -127,12 +127,14 @@ impl Parts {
 }
 
 /// Returns the parameters for running command evaluators.
-pub(crate) fn kit(loaded: &Loaded, holder: String) -> Kit {
+pub(crate) fn kit(loaded: &Loaded, holder: String, program: PathBuf) -> Kit {
     let dispatch = &loaded.config.dispatch;
     Kit {
+        program,
         env: config::agent_environment(&[]),
-        mark: format!("evaluator:{}:", loaded.blackboard.display()),
+        dir: loaded.state_folder().join("evaluators"),
         holder,
+        grace: Duration::from_secs(loaded.config.limits.grace_s),
         backoff_first: Duration::from_secs(dispatch.backoff_first_s),
         backoff_max: Duration::from_secs(dispatch.backoff_max_s),
     }

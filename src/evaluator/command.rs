@@ -22,7 +22,7 @@ pub(crate) const MOST_ROWS: i64 = 1000;
 
 /// Maximum output of a pass. If it is exceeded, nothing of the pass is used.
 pub(crate) const MOST_PROPOSALS: usize = 100;
-pub(crate) const MOST_BYTES: usize = 1024 * 1024;
+pub(crate) const MOST_BYTES: u64 = 1024 * 1024;
 
 const MOST_KEY: usize = 200;
 const MOST_TITLE: usize = 200;

@@ -3,8 +3,7 @@
 //! together.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +22,10 @@ use crate::evaluator::command::{
 use crate::evaluator::definition::{Command, Need};
 use crate::evaluator::{Config, Definition};
 use crate::failpoint::crash_point;
-use crate::process::{self, ProcessError, Short};
-use crate::{sanitize, secret_scan, text};
+use crate::process::{
+    self, CommandEnd, FinishedCommand, Job, Limits, ProcessError, ProcessId, SETTLE, Stream,
+};
+use crate::{files, sanitize, secret_scan, text};
 
 /// Pause between two passes of one evaluator: two that react to each other must not spin.
 const BREATH: Duration = Duration::from_secs(1);
@@ -35,13 +36,16 @@ const MOST_UNREAD: usize = 20;
 /// Parameters for running programs.
 #[derive(Debug, Clone)]
 pub(crate) struct Kit {
+    /// The program of the shims: this one.
+    pub(crate) program: PathBuf,
     /// Closed environment, without secrets.
     pub(crate) env: BTreeMap<String, String>,
-    /// Mark in the environment of the programs of this blackboard, followed by the process that
-    /// started them.
-    pub(crate) mark: String,
+    /// Directories of the passes, one per process that runs them and evaluator.
+    pub(crate) dir: PathBuf,
     /// This process.
     pub(crate) holder: String,
+    /// Time from SIGTERM to SIGKILL.
+    pub(crate) grace: Duration,
     pub(crate) backoff_first: Duration,
     pub(crate) backoff_max: Duration,
 }
@@ -139,56 +143,74 @@ pub(crate) fn look(conn: &Conn, definition: &Definition, now: Time) -> Result<Vi
 
 /// Runs the program on its input. An error of the program is reported and affects nothing else.
 pub(crate) async fn ask(command: &Command, view: &View, kit: &Kit) -> Printed {
-    let mut stdin = serde_json::to_vec(&view.snapshot).map_err(|error| sanitize::chain(&error))?;
-    stdin.push(b'\n');
-    let mut env: BTreeMap<OsString, OsString> = kit
-        .env
-        .iter()
-        .map(|(name, value)| (name.into(), value.into()))
-        .collect();
-    let evaluator = view.snapshot.evaluator.clone();
-    env.insert("REMAND_EVALUATOR".into(), evaluator.into());
-    let mark = format!("{}{}", kit.mark, kit.holder);
-    env.insert(process::MARK.into(), mark.into());
-    let home = kit.env.get("HOME").map(Path::new);
-    let short = Short {
-        program: command.program(home).into(),
-        args: command.argv.iter().skip(1).map(OsString::from).collect(),
+    let dir = kit.dir.join(&kit.holder).join(&view.snapshot.evaluator);
+    let printed = run_program(command, view, kit, &dir).await;
+    if let Err(error) = process::remove_folder(&dir) {
+        tracing::error!(error = ?error, "cannot remove the directory of an evaluator's pass");
+    }
+    printed
+}
+
+async fn run_program(command: &Command, view: &View, kit: &Kit, dir: &Path) -> Printed {
+    let mut input = serde_json::to_vec(&view.snapshot).map_err(|error| sanitize::chain(&error))?;
+    input.push(b'\n');
+    let stdin = dir.join("stdin");
+    files::make_private_dir(dir)
+        .and_then(|()| files::replace(&stdin, &input))
+        .map_err(|error| sanitize::chain(&error))?;
+    let (name, home) = (&view.snapshot.evaluator, kit.env.get("HOME").map(Path::new));
+    let argv = std::iter::once(command.program(home).to_string_lossy().into_owned());
+    let mut env = kit.env.clone();
+    env.insert("REMAND_EVALUATOR".into(), name.clone());
+    let job = Job {
+        run_id: name.clone(),
+        argv: argv.chain(command.argv.iter().skip(1).cloned()).collect(),
         cwd: command.folder.clone(),
         env,
-        stdin: Some(stdin),
-        limit: command.limit,
-        cap: MOST_BYTES,
+        stdin,
+        dir: dir.to_owned(),
+        limits: Limits {
+            idle: command.limit,
+            total: command.limit,
+            grace: kit.grace,
+        },
         is_wrapped: false,
     };
-    let output = process::short(&short).await;
-    if let Err(error) = process::end_adopted().await {
-        tracing::error!(error = ?error, "cannot kill an evaluator's leftover processes");
-    }
-    let output = match output {
-        Ok(output) => output,
-        Err(ProcessError::TimedOut { limit, .. }) => {
-            return Err(format!(
-                "stopped after its time limit of {} s",
-                limit.as_secs()
-            ));
-        }
-        Err(error) => return Err(sanitize::chain(&error)),
+    let ended = async {
+        process::start(&kit.program, &job).await?.wait().await?;
+        FinishedCommand::of(dir).await
     };
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let mut lines = stderr.lines().rev().map(str::trim);
+    let finished = ended.await.map_err(|error| sanitize::chain(&error))?;
+    let Some(finished) = finished else {
+        return Err("stopped from outside".into());
+    };
+    let stderr =
+        process::read_output(dir, Stream::Stderr).map_err(|error| sanitize::chain(&error))?;
+    let mut lines = stderr.text.lines().rev().map(str::trim);
     let last = lines.find(|line| !line.is_empty()).map(secret_scan::hide);
     let last = last.map(|line| sanitize::line(&line.chars().take(300).collect::<String>()));
     let shown = text::prefixed(": ", last);
-    match output.status {
-        Some(0) => {}
-        Some(status) => return Err(format!("exited with status {status}{shown}")),
-        None => return Err(format!("killed by a signal{shown}")),
+    match finished.end {
+        CommandEnd::Passed => {}
+        CommandEnd::Failed => {
+            let status = text::prefixed(" with status ", finished.status);
+            return Err(format!("exited{status}{shown}"));
+        }
+        CommandEnd::TimedOut => {
+            let limit = command.limit.as_secs();
+            return Err(format!("stopped after its time limit of {limit} s"));
+        }
+        CommandEnd::NotStarted(reason) => return Err(sanitize::line(&reason)),
+        CommandEnd::Crashed(_) | CommandEnd::Killed | CommandEnd::Vanished => {
+            return Err(format!("killed by a signal{shown}"));
+        }
     }
-    if output.truncated {
+    let stdout =
+        process::read_output(dir, Stream::Stdout).map_err(|error| sanitize::chain(&error))?;
+    if stdout.bytes_seen > MOST_BYTES {
         return Err(format!("it printed more than {} KiB", MOST_BYTES / 1024));
     }
-    read(&output.stdout).map_err(|flood| flood.to_string())
+    read(stdout.text.as_bytes()).map_err(|flood| flood.to_string())
 }
 
 /// Records the result of a pass: its proposals or its error, and the time of the next one.
@@ -233,13 +255,15 @@ pub(crate) fn settle(
 }
 
 impl Kit {
-    /// Ends the programs of killed processes, which can no longer enforce their time limit.
+    /// Ends the programs of killed processes: nobody will read what they print.
     pub(crate) async fn end_left(&self) {
-        match process::end_left(&self.mark).await {
-            Ok(0) => {}
-            Ok(ended) => tracing::warn!(ended, "leftover evaluator programs killed"),
-            Err(error) => {
-                tracing::error!(error = ?error, "cannot kill leftover evaluator programs");
+        for holder in files::names(&self.dir).unwrap_or_default() {
+            let id = holder.to_str().and_then(|id| id.parse::<ProcessId>().ok());
+            let Some(Ok(false)) = id.map(|id| id.is_alive()) else {
+                continue;
+            };
+            if let Err(error) = end_passes(&self.dir.join(holder)).await {
+                tracing::error!(error = ?error, "cannot end the evaluator programs of a killed process");
             }
         }
     }
@@ -248,6 +272,18 @@ impl Kit {
         let backoff = (self.backoff_first, self.backoff_max);
         now.plus(clock::backoff(failures, backoff))
     }
+}
+
+/// Ends the passes of a process and removes their directories.
+async fn end_passes(of: &Path) -> std::result::Result<(), ProcessError> {
+    for name in files::names(of).unwrap_or_default() {
+        let dir = of.join(name);
+        if process::settle(&dir, SETTLE).await? > 0 {
+            tracing::warn!(dir = %dir.display(), "leftover evaluator program ended");
+        }
+        process::remove_folder(&dir)?;
+    }
+    process::remove_folder(of).map(drop)
 }
 
 /// Runs one pass if it is due.

@@ -21,6 +21,9 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Time from SIGKILL until processes are reported as not terminable.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
+/// Time that a shim has left when nobody waits for its run any more.
+pub(crate) const SETTLE: Duration = Duration::from_secs(60);
+
 /// Waits until the run's shim has released its lock, then terminates all processes that carry the
 /// run's mark, and returns how many there were.
 ///
@@ -58,24 +61,6 @@ pub(crate) async fn claim_folder(dir: &Path, limit: Duration) -> Result<(), Proc
 /// of short commands.
 pub(crate) async fn end_marked(value: &OsStr) -> Result<u32, ProcessError> {
     Sweep::new(value, None)?.end_all().await
-}
-
-/// Terminates processes whose [`MARK`] is this prefix and the [`ProcessId`] of a dead process,
-/// since nobody watches them any more. Processes whose holder is alive or unknown are left alone.
-pub(crate) async fn end_left(prefix: &str) -> Result<u32, ProcessError> {
-    let begins = format!("{MARK}={prefix}");
-    let mut holders = BTreeSet::new();
-    for entry in scan()?.iter().filter(|entry| !entry.is_dead) {
-        holders.extend(table::mark_that_begins(entry.pid, &begins));
-    }
-    let mut ended = 0;
-    for holder in holders {
-        let id = holder.parse::<ProcessId>();
-        if id.is_ok_and(|id| matches!(id.is_alive(), Ok(false))) {
-            ended += end_marked(format!("{prefix}{holder}").as_ref()).await?;
-        }
-    }
-    Ok(ended)
 }
 
 async fn take_lock(dir: &Path, limit: Duration) -> Result<Lock, ProcessError> {

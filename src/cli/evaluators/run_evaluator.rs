@@ -110,7 +110,11 @@ fn pass(
             None,
         ));
     };
-    let kit = daemon::kit(settings, ProcessId::own()?.to_string());
+    let kit = daemon::kit(
+        settings,
+        ProcessId::own()?.to_string(),
+        std::env::current_exe()?,
+    );
     wait(kit.end_left())?;
     let view = board.read(|conn| command::look(conn, definition, clock::now()))?;
     let printed = wait(command::ask(program, &view, &kit))?;

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::gate_run::output_end;
 use super::gate_summary::gate_summary;
-use super::project_commands::{CommandEnd, FinishedCommand, ProjectCommand, ProjectCommands};
+use super::project_commands::{ProjectCommand, ProjectCommands};
 use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::task::Task;
 use crate::event::{NewEvent, body};
+use crate::process::{CommandEnd, FinishedCommand};
 
 /// Maximum number of bytes of a failed set-up's output in the reason of a hold.
 const OUTPUT_TAIL: usize = 1_200;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::launch::{mark_file, swap_record};
 use super::moved_branches::restore_branches;
-use super::recover::{SETTLE, commits_since};
+use super::recover::commits_since;
 use crate::agent::{self, End, Outcome, Phase};
 use crate::blackboard::{self as bb, RunEnd};
 use crate::change::HoldKind;
@@ -18,7 +18,7 @@ use crate::event::{NewEvent, TargetType, body};
 use crate::failpoint::crash_point;
 use crate::files::{self, RECORD};
 use crate::git::{CheckoutFingerprint, GitError, Place, Restored};
-use crate::process::{self, Exit};
+use crate::process::{self, Exit, SETTLE};
 use crate::project_settings::MainCheckout;
 use crate::proposal::{Decision, Escalation, decision};
 use crate::text;

@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use super::moved_branches::note_branches;
-use super::recover::SETTLE;
 use crate::agent::{self, Agent, Phase, RunSpec, Session};
 use crate::blackboard::{self as bb, NewRun, RunEnd};
 use crate::change::HoldKind;
@@ -16,7 +15,7 @@ use crate::dispatch::task::Task;
 use crate::failpoint::crash_point;
 use crate::files;
 use crate::git::{CheckoutFingerprint, Place, Worktree};
-use crate::process::{self, Writer};
+use crate::process::{self, SETTLE, Writer};
 use crate::sandbox::WritablePaths;
 use crate::work::{Ended, Run};
 

@@ -2,7 +2,6 @@
 //! They are cleaned up at the next opportunity, never over a person's later work in the worktree.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::finish_run::run_end;
 use super::launch::swap_record;
@@ -20,9 +19,6 @@ use crate::git::{Git, Place, RestorePoint, Worktree};
 use crate::process;
 use crate::text::short_sha;
 use crate::work::Run;
-
-/// Time that a shim has to end everything before it is ended itself.
-pub(crate) const SETTLE: Duration = Duration::from_secs(60);
 
 /// Returns the mark that our git processes in a worktree have in their environment.
 pub(crate) fn git_mark(worktree: &str) -> String {
@@ -54,7 +50,7 @@ impl Dispatch {
     ) -> Result<()> {
         let dir = PathBuf::from(&run.dir);
         process::end_marked(git_mark(&change.worktree).as_ref()).await?;
-        process::settle(&dir, SETTLE).await?;
+        process::settle(&dir, process::SETTLE).await?;
         let git = self.settings.git_in(&change.worktree);
         let id = &run.run_id;
         let (wip, summary) = match clean_up(&git, project, change, run).await {
