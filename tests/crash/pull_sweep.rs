@@ -10,7 +10,7 @@ use super::sweep::{Undisturbed, apart};
 use crate::support::pull_play::REPO;
 
 /// Deaths per run of the short test.
-const DEATHS: usize = 12;
+const DEATHS: usize = 30;
 
 fn whole() -> PullStage {
     WHOLE.stage()

@@ -56,7 +56,7 @@ fn a_daemon_that_dies_again_while_it_recovers_comes_to_the_same_end() {
 }
 
 /// Deaths per run of the short test. They are far apart, so each is recovered from before the next.
-pub(crate) const DEATHS: usize = 8;
+pub(crate) const DEATHS: usize = 20;
 
 /// Groups up to `deaths` points per run, as far apart as possible, in the order of their crossing.
 pub(crate) fn apart(points: &[String], deaths: usize) -> Vec<Vec<String>> {
