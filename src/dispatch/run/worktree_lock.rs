@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::files;
+use crate::fingerprint::fnv;
 
 /// Held until it is dropped.
 pub(crate) struct WorktreeLock {
@@ -51,20 +52,15 @@ fn open(locks_dir: &Path, worktree: &str) -> io::Result<File> {
 
 /// A name of limited length that differs for different paths: special characters are written in hex.
 fn file_name(worktree: &str) -> String {
-    // FNV-1a: only has to be stable and well distributed; two worktrees with the same lock would merely wait for each
-    // other.
-    let hash = worktree
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+    // Two worktrees with the same lock would merely wait for each other.
+    let hash = fnv(worktree.as_bytes());
     let tail: String = worktree.chars().rev().take(40).collect();
     let tail: String = tail
         .chars()
         .rev()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect();
-    format!("{hash:016x}{tail}.lock")
+    format!("{hash:032x}{tail}.lock")
 }
 
 #[cfg(test)]
