@@ -33,7 +33,7 @@ pub(crate) struct ReviewContext {
     pub(crate) plan: Option<String>,
     /// Description of the pull request by its author.
     pub(crate) description: Option<String>,
-    pub(crate) issue: Option<Issue>,
+    pub(crate) issue: Option<IssueText>,
     pub(crate) files: Vec<String>,
     pub(crate) diff: String,
     /// Open findings, each with its id.
@@ -65,13 +65,13 @@ pub(crate) struct FixContext {
     pub(crate) environment: AgentEnvironment,
     pub(crate) plan: Option<String>,
     pub(crate) description: Option<String>,
-    pub(crate) issue: Option<Issue>,
+    pub(crate) issue: Option<IssueText>,
     /// Commands that must pass before anything is pushed, in shell syntax.
     pub(crate) gates: Vec<String>,
     /// Rejections to fix. Each finding has the id that the agent uses in its answer.
     pub(crate) rejections: Vec<Rejection>,
     /// Comments by people for this fix, oldest first.
-    pub(crate) guidance: Vec<Comment>,
+    pub(crate) guidance: Vec<GuidanceText>,
     /// Maximum number of bytes of feedback in the prompt. The rest is left for another run.
     pub(crate) feedback_limit: usize,
     /// Number of bytes of each piece of feedback that earlier runs of this fix were given, by key.
@@ -102,9 +102,9 @@ impl AgentEnvironment {
     }
 }
 
-/// The issue that a pull request closes.
+/// Text of the issue that a pull request closes.
 #[derive(Debug, Clone)]
-pub(crate) struct Issue {
+pub(crate) struct IssueText {
     pub(crate) number: i64,
     pub(crate) title: String,
     pub(crate) body: String,
@@ -125,9 +125,9 @@ pub(crate) struct AgainContext {
     pub(crate) nonce: u128,
 }
 
-/// Comment by one person.
+/// Comment by one person, with the key that answers it.
 #[derive(Debug, Clone)]
-pub(crate) struct Comment {
+pub(crate) struct GuidanceText {
     pub(crate) key: String,
     pub(crate) text: String,
 }
@@ -264,7 +264,7 @@ struct Chosen {
 }
 
 impl<'a> Pieces<'a> {
-    fn guidance(&mut self, at: usize, comment: &Comment) {
+    fn guidance(&mut self, at: usize, comment: &GuidanceText) {
         let rank = Rank::Guidance(Reverse(at));
         self.text(comment.key.clone(), rank, "", &comment.text);
     }
@@ -480,7 +480,7 @@ impl Tally {
         self.text(&cleaned)
     }
 
-    fn issue(&mut self, issue: &Issue) -> Value {
+    fn issue(&mut self, issue: &IssueText) -> Value {
         let cleaned = sanitize::comment(&issue.body, DESCRIPTION_CAP);
         self.cut(Section::Issue, cleaned.left_out, Unit::Bytes);
         let (number, title) = (issue.number, self.line(&issue.title));

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use minijinja::{Environment, Value};
 
 pub(crate) use context::{
-    AgainContext, AgentEnvironment, Comment, Extent, FixContext, Issue, ReviewContext,
+    AgainContext, AgentEnvironment, Extent, FixContext, GuidanceText, IssueText, ReviewContext,
 };
 pub(crate) use validate::Fault;
 pub(crate) use variables::Variable;

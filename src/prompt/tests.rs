@@ -97,16 +97,16 @@ fn again_of(text: &str) -> AgainContext {
     }
 }
 
-fn issue(text: &str) -> Issue {
-    Issue {
+fn issue(text: &str) -> IssueText {
+    IssueText {
         number: 7,
         title: text.into(),
         body: text.into(),
     }
 }
 
-fn comment(text: &str) -> Comment {
-    Comment {
+fn comment(text: &str) -> GuidanceText {
+    GuidanceText {
         key: "g1".into(),
         text: text.into(),
     }

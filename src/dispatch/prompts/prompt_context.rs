@@ -13,7 +13,8 @@ use crate::event::{Event, body};
 use crate::finding::{Finding, FindingId, Outcome};
 use crate::git::Diff;
 use crate::prompt::{
-    AgainContext, AgentEnvironment, Comment, Extent, FixContext, Issue, Prompt, ReviewContext,
+    AgainContext, AgentEnvironment, Extent, FixContext, GuidanceText, IssueText, Prompt,
+    ReviewContext,
 };
 use crate::pull_request::{LinkedIssue, Trust, last_lines};
 use crate::sandbox::Backend;
@@ -89,7 +90,7 @@ impl Task {
     }
 
     /// The description of the pull request and the issue that it closes, if agents may read them.
-    async fn purpose(&self) -> Result<(Option<String>, Option<Issue>)> {
+    async fn purpose(&self) -> Result<(Option<String>, Option<IssueText>)> {
         let id = &self.change.change_id;
         let Some(pull) = self.read_of(id, bb::pull_of_change).await? else {
             return Ok((None, None));
@@ -103,7 +104,7 @@ impl Task {
                 body,
                 trust: Trust::MayMakeWork,
                 ..
-            }) => Some(Issue {
+            }) => Some(IssueText {
                 number,
                 title,
                 body,
@@ -182,7 +183,7 @@ impl Task {
         }
         let comment = |(key, guidance): (String, bb::Guidance)| {
             let text = guidance.body;
-            Comment { key, text }
+            GuidanceText { key, text }
         };
         let guidance = guidance.into_iter().map(comment).collect();
         let (told, gate_output) = match purpose {
