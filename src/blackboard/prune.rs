@@ -233,12 +233,15 @@ pub(crate) struct Prunable<'a> {
     pub(crate) actor: &'a str,
 }
 
-/// Removes a change that has ended, with all its rows, or returns the reason for keeping it.
-pub(crate) fn prune(
-    conn: &Connection,
-    prunable: &Prunable<'_>,
-    now: Time,
-) -> Result<Result<Weight, String>> {
+/// Result of a prune of one change.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Pruning {
+    Removed(Weight),
+    Kept { reason: String },
+}
+
+/// Removes a change that has ended, with all its rows.
+pub(crate) fn prune(conn: &Connection, prunable: &Prunable<'_>, now: Time) -> Result<Pruning> {
     let Prunable {
         id,
         seen,
@@ -255,7 +258,7 @@ pub(crate) fn prune(
         in_the_way(conn, change, &weight, before)?
     };
     if let Some(reason) = reason {
-        return Ok(Err(reason));
+        return Ok(Pruning::Kept { reason });
     }
     conn.execute(
         "INSERT INTO counters (name, value) VALUES ('pruning', 1)",
@@ -310,7 +313,7 @@ pub(crate) fn prune(
         .by(actor)
         .on(TargetType::Change, id);
     super::append(conn, &event, now)?;
-    Ok(Ok(weight))
+    Ok(Pruning::Removed(weight))
 }
 
 /// Removes proposals whose item is deleted: if proposed again they are refused, since their change

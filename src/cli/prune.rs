@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use crate::blackboard::{self as bb, BoardError, Remnant, SyncDb, Weight, Where};
+use crate::blackboard::{self as bb, BoardError, Pruning, Remnant, SyncDb, Weight, Where};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::cli::frame::{
     CommandContext, CommandError, ExitCode, Line, TextStyle, refuse_agents, wait,
@@ -195,7 +195,7 @@ impl Broom {
             let mut doomed: Vec<Doomed> = Vec::new();
             for id in some {
                 let mut found = self.look(id).await?;
-                if let Ok(Some(one)) = &found
+                if let Some(one) = &found
                     && !self.shown.dry_run
                     && doomed
                         .iter()
@@ -205,10 +205,7 @@ impl Broom {
                     self.forget(std::mem::take(&mut doomed)).await?;
                     found = self.look(id).await?;
                 }
-                match found {
-                    Ok(found) => doomed.extend(found),
-                    Err(reason) => self.keep(id, reason),
-                }
+                doomed.extend(found);
             }
             if self.shown.dry_run {
                 for one in doomed {
@@ -240,27 +237,27 @@ impl Broom {
         });
     }
 
-    /// Finds what would be deleted with a change (nothing if another prune was faster), or the
-    /// reason for keeping it.
-    async fn look(&mut self, id: &ChangeId) -> Result<Result<Option<Doomed>, String>> {
+    /// Finds what would be deleted with a change: nothing if another prune was faster, or if it must
+    /// be kept, which is recorded with the reason.
+    async fn look(&mut self, id: &ChangeId) -> Result<Option<Doomed>> {
         let before = self.shown.before;
         let look = self.board.read(|conn| {
             let Some(change) = bb::still_there(conn, id)? else {
-                return Ok(Ok(None));
+                return Ok(None);
             };
             let weight = bb::weigh(conn, id)?;
-            if let Some(reason) = bb::in_the_way(conn, &change, &weight, before)? {
-                return Ok(Err(reason));
-            }
+            let in_the_way = bb::in_the_way(conn, &change, &weight, before)?;
             let project = bb::project(conn, &change.project_id)?;
             let is_shared = bb::worktree_is_shared(conn, &change)?;
-            Ok(Ok(Some((weight, change, project, is_shared))))
+            Ok(Some((weight, change, project, is_shared, in_the_way)))
         })?;
-        let (weight, change, project, is_shared) = match look {
-            Ok(Some(found)) => found,
-            Ok(None) => return Ok(Ok(None)),
-            Err(reason) => return Ok(Err(reason)),
+        let Some((weight, change, project, is_shared, in_the_way)) = look else {
+            return Ok(None);
         };
+        if let Some(reason) = in_the_way {
+            self.keep(id, reason);
+            return Ok(None);
+        }
         let project = git::Project {
             path: PathBuf::from(&project.path),
             common_dir: PathBuf::from(&project.common_dir),
@@ -278,19 +275,22 @@ impl Broom {
         if !is_shared {
             match self.worktree(&change, &project).await {
                 Ok(found) => beside.extend(found),
-                Err(reason) => return Ok(Err(reason)),
+                Err(reason) => {
+                    self.keep(id, reason);
+                    return Ok(None);
+                }
             }
         }
         let wip = self.wip_refs(&change, &project, &weight).await?;
         if self.refs {
             beside.extend(wip.proven.iter().cloned());
         }
-        Ok(Ok(Some(Doomed {
+        Ok(Some(Doomed {
             change,
             weight,
             beside,
             wip,
-        })))
+        }))
     }
 
     /// Deletes the rows of the changes, as many per transaction as fit into its time: changes of the
@@ -319,7 +319,8 @@ impl Broom {
                         if matches!(error, BoardError::Panicked) {
                             return Err(error);
                         }
-                        Ok(Err(sanitize::chain(&error)))
+                        let reason = sanitize::chain(&error);
+                        Ok(Pruning::Kept { reason })
                     })?;
                     ends.push((one, end));
                 }
@@ -330,12 +331,12 @@ impl Broom {
             let mut remnants = Vec::new();
             for (mut one, end) in ends {
                 match end {
-                    Ok(weight) => {
+                    Pruning::Removed(weight) => {
                         remnants.extend(weight.remnants.iter().chain(&one.beside).cloned());
                         one.weight = weight;
                         self.gone(one);
                     }
-                    Err(reason) => self.keep(&one.change.change_id, reason),
+                    Pruning::Kept { reason } => self.keep(&one.change.change_id, reason),
                 }
             }
             self.remove(&remnants).await?;

@@ -12,6 +12,7 @@ use crate::blackboard::{self as bb, Conn, OpenFinding, PastReview, Project};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::cli::frame::{
     CommandContext, CommandError, ExitCode, Line, PrRef, find_change, found, no_such,
+    similar_changes,
 };
 use crate::cli::view::print_change::print_answer;
 use crate::clock::Time;
@@ -59,21 +60,22 @@ pub(crate) fn find(ctx: &CommandContext, text: &str) -> Result<Thing> {
     let text = name.as_deref().unwrap_or(text);
     let thing = ctx.read(|conn| {
         if let Some(thing) = by_id(conn, text)? {
-            return Ok(Ok(thing));
+            return Ok(Some(thing));
         }
         if let Some(project) = found(bb::project(conn, &ProjectId::new(text)))? {
-            return Ok(Ok(Thing::Project(project)));
+            return Ok(Some(Thing::Project(project)));
         }
         Ok(find_change(conn, text)?.map(Thing::Change))
     })?;
-    match (thing, PrRef::parse(text)) {
-        (Ok(thing), _) => Ok(thing),
-        (Err(_), Some(name)) => Ok(Thing::Pull(Box::new(unwatched(ctx, &name)?))),
-        (Err(near), None) => Err(ctx
-            .pruned(text)?
-            .unwrap_or_else(|| not_there(text, &near))
-            .into()),
+    if let Some(thing) = thing {
+        return Ok(thing);
     }
+    if let Some(name) = PrRef::parse(text) {
+        return Ok(Thing::Pull(Box::new(unwatched(ctx, &name)?)));
+    }
+    let near = ctx.read(|conn| similar_changes(conn, text))?;
+    let pruned = ctx.pruned(text)?;
+    Err(pruned.unwrap_or_else(|| not_there(text, &near)).into())
 }
 
 fn unwatched(ctx: &CommandContext, name: &PrRef) -> Result<UnwatchedPr> {

@@ -413,20 +413,23 @@ fn mend_git_file(place: &Place, run: &str) -> Result<()> {
 /// Moves a file or directory to a place where nothing deletes it: the common dir, or next to the
 /// worktree if the common dir is on another disk.
 fn move_aside(place: &Place, run: &str, path: &Path) -> Result<PathBuf> {
-    let into = |folder: PathBuf| -> Result<Result<PathBuf, io::Error>> {
+    // `None` if the folder is on another disk.
+    let into = |folder: PathBuf| -> Result<Option<PathBuf>> {
         fs::create_dir_all(&folder).map_err(at("make", &folder))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let taken = names(&folder)?.len();
         let target = folder.join(format!("{taken}-{name}"));
-        Ok(fs::rename(path, &target).map(|()| target))
-    };
-    let moved = match into(place.common_dir.join("remand-kept").join(run))? {
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            let mut name = place.path.file_name().unwrap_or_default().to_owned();
-            name.push(format!(".remand-kept-{run}"));
-            into(place.path.with_file_name(name))?
+        match fs::rename(path, &target) {
+            Ok(()) => Ok(Some(target)),
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => Ok(None),
+            Err(error) => Err(at("move aside", path)(error)),
         }
-        moved => moved,
     };
-    moved.map_err(at("move aside", path))
+    if let Some(target) = into(place.common_dir.join("remand-kept").join(run))? {
+        return Ok(target);
+    }
+    let mut name = place.path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".remand-kept-{run}"));
+    let beside = place.path.with_file_name(name);
+    into(beside)?.ok_or_else(|| at("move aside", path)(io::ErrorKind::CrossesDevices.into()))
 }

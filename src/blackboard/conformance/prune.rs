@@ -20,7 +20,7 @@ fn in_the_way(conn: &Connection, change: &Change, before: Time) -> bb::Result<Op
 }
 
 /// Examines a change, and deletes it.
-fn pruned(story: &mut Story, id: &ChangeId, beside: &bb::Remnant) -> Result<bb::Weight, String> {
+fn pruned(story: &mut Story, id: &ChangeId, beside: &bb::Remnant) -> bb::Weight {
     let pruned = story.step(|conn, now| {
         let seen = bb::weigh(conn, id)?;
         assert_eq!(bb::wips(conn, &seen)?, BTreeSet::new());
@@ -33,7 +33,10 @@ fn pruned(story: &mut Story, id: &ChangeId, beside: &bb::Remnant) -> Result<bb::
         };
         bb::prune(conn, &prunable, now)
     });
-    pruned.unwrap()
+    match pruned.unwrap() {
+        bb::Pruning::Removed(weight) => weight,
+        bb::Pruning::Kept { reason } => panic!("{id} was kept: {reason}"),
+    }
 }
 
 #[test]
@@ -71,7 +74,7 @@ fn a_change_goes_whole_and_nothing_of_another() {
         "/state/runs/setup-c1".into(),
         "setup-c1".into(),
     );
-    let weight = pruned(&mut story, &change.change_id, &setup).unwrap();
+    let weight = pruned(&mut story, &change.change_id, &setup);
     story.check();
     let left = story.engine.image();
     let is_of_bookkeeping = |row: &str| {
@@ -187,8 +190,10 @@ fn what_arrives_after_the_examination_is_noticed() {
         bb::prune(conn, &prunable, now)
     });
     assert_eq!(
-        kept.unwrap().unwrap_err(),
-        "it has an unprocessed rejection (run `remand tick`)"
+        kept.unwrap(),
+        bb::Pruning::Kept {
+            reason: "it has an unprocessed rejection (run `remand tick`)".into()
+        }
     );
     assert_eq!(story.at(id).change_id, *id);
 }
@@ -213,7 +218,7 @@ fn a_pull_request_that_had_its_turn_is_not_taken_over_again() {
         Ok(())
     });
     let worktree = bb::Remnant::named(bb::Where::Worktree, change.worktree.clone(), "x".into());
-    pruned(&mut story, &cancelled.change_id, &worktree).unwrap();
+    pruned(&mut story, &cancelled.change_id, &worktree);
     story.engine.read(|conn| {
         for (table, count, _) in OWNED {
             let left: i64 = conn.one(count, params! { id: change.change_id }, |row| row.get(0))?;

@@ -72,7 +72,8 @@ fn the_cost_of_one_does_not_grow_with_the_others() {
             beside: &[],
             actor: "ann",
         };
-        bb::prune(&past.conn, &prunable, now()).unwrap().unwrap();
+        let pruning = bb::prune(&past.conn, &prunable, now()).unwrap();
+        assert!(matches!(pruning, bb::Pruning::Removed(_)), "{pruning:?}");
         past.conn
             .sqlite_mut()
             .progress_handler(0, None::<fn() -> bool>)

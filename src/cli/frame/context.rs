@@ -236,13 +236,12 @@ impl CommandContext {
     pub(crate) fn change(&self, text: &str) -> Result<Change> {
         let name = self.pull_name(text)?;
         let found = self.read(|conn| find_change(conn, name.as_deref().unwrap_or(text)))?;
-        match found {
-            Ok(change) => Ok(change),
-            Err(near) => Err(self
-                .pruned(text)?
-                .unwrap_or_else(|| no_such(text, &near))
-                .into()),
+        if let Some(change) = found {
+            return Ok(change);
         }
+        let near = self.read(|conn| similar_changes(conn, text))?;
+        let pruned = self.pruned(text)?;
+        Err(pruned.unwrap_or_else(|| no_such(text, &near)).into())
     }
 
     /// Returns the error for a pruned change, if there was a change with this id.
@@ -330,21 +329,21 @@ pub(crate) fn found<T>(row: bb::Result<T>) -> bb::Result<Option<T>> {
     }
 }
 
-/// Returns the change, or names similar to `text`.
-pub(crate) fn find_change(conn: &Conn, text: &str) -> bb::Result<Result<Change, Vec<String>>> {
+/// Finds a change by id, branch, worktree path or canonical name of its pull request.
+pub(crate) fn find_change(conn: &Conn, text: &str) -> bb::Result<Option<Change>> {
     let path = Path::new(text).canonicalize().ok();
     let path = path.as_deref().filter(|path| path.is_dir());
     let names = [Some(text), path.and_then(Path::to_str)];
     for name in names.into_iter().flatten() {
         if let Some(change) = found(bb::find_change(conn, name))? {
-            return Ok(Ok(change));
+            return Ok(Some(change));
         }
     }
-    Ok(Err(near(conn, text)?))
+    Ok(None)
 }
 
-/// Returns up to three names similar to `text`.
-fn near(conn: &Conn, text: &str) -> bb::Result<Vec<String>> {
+/// Returns up to three names of changes similar to `text`.
+pub(crate) fn similar_changes(conn: &Conn, text: &str) -> bb::Result<Vec<String>> {
     let mut known: Vec<String> = bb::change_names(conn)?.into_iter().flatten().collect();
     let mut found = Vec::new();
     while found.len() < 3 {

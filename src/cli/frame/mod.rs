@@ -15,7 +15,7 @@ pub(super) mod ui;
 
 pub(super) use context::{
     CommandContext, FIELD_CAP, Step, find_change, found, id_or_dash, no_such, read_text,
-    refuse_agents, runtime, said, wait,
+    refuse_agents, runtime, said, similar_changes, wait,
 };
 pub(super) use error::{CommandError, ExitCode, refused_for};
 pub(super) use pager::paged;
