@@ -623,6 +623,19 @@ CREATE TABLE rate (
 
 -- Effects outside of remand, recorded before they happen: `push:ITEM:SHA`, or a post. After a crash the remote or the
 -- forge is checked first. `marker` is part of each post, so that it can be found there again.
+-- Keys of `payload` (JSON), by kind; `?` marks optional ones. Keys may be added, none is renamed or removed.
+--   push     {item_id, branch, from, to}
+--              from: commit on the remote before the push; to: the pushed commit
+--   review   {review_id, findings}
+--              findings: as in the event work_rejected
+--   answer   {comment?, answer, reason, sha, path, line, text}
+--              comment: number of the comment that it replies to; answer: fixed|cannot_fix|disagree, by the agent, with its reason;
+--              path, line, text: the finding; sha: the commit of the fix
+--   note     {what, cycle?, sha?, done?, answered?, left_out?, kind?}
+--              what: fixed, with cycle, sha, done (a list with the keys of answer), answered (number of comments that got their
+--              own reply) and left_out (feedback that was given to no run, or not completely); or escalated, with kind: a value of
+--              `bound` in the event escalated, discussion, or the source of the failed item; null: something else
+--   ask      {logins}
 CREATE TABLE intents (
     key        TEXT PRIMARY KEY,
     kind       TEXT NOT NULL CHECK (kind IN ('push', 'review', 'answer', 'note', 'ask')),
@@ -635,7 +648,7 @@ CREATE TABLE intents (
     claimed_by TEXT,                               -- boot id, pid and start time of the process that is posting it
     tries      INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0),
     trouble    TEXT,                               -- error of the last attempt
-    result     TEXT,                               -- done, given_up, or the result of a push
+    result     TEXT,                               -- done, refused, given_up, or the result of a push or a review; null: open
     forge_id   TEXT,                               -- kind and number on the forge: review:77
     done_at    TEXT,
     CHECK ((result IS NULL) = (done_at IS NULL))

@@ -26,8 +26,10 @@ closed_enum! {
     /// Result of an intent.
     "intent result" IntentResult {
         Done = "done",
-        /// Not retried unless a person requests it.
+        /// Not retried.
         GivenUp = "given_up",
+        /// The forge refused it. Not retried unless a person requests it.
+        Refused = "refused",
         /// A push that was not made because the remote had moved.
         Moved = "moved",
         /// A push that a person reverted.
@@ -231,5 +233,93 @@ impl Payload {
         serde_json::to_value(self)
             .map(|value| texts(&value))
             .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    /// Every variant with every key: a new field does not compile here without its value.
+    fn samples() -> [Payload; 6] {
+        let reply = Reply {
+            comment: Some(7),
+            answer: Some(Stance::Fixed),
+            reason: None,
+            sha: None,
+            path: None,
+            line: None,
+            text: None,
+        };
+        [
+            Payload::Push(Push {
+                item_id: None,
+                branch: String::new(),
+                from: String::new(),
+                to: String::new(),
+            }),
+            Payload::Review(PostedReview {
+                review_id: None,
+                findings: Vec::new(),
+            }),
+            Payload::Answer(reply),
+            Payload::Note(Note::Fixed {
+                cycle: 1,
+                sha: String::new(),
+                done: Vec::new(),
+                answered: 0,
+                left_out: Vec::new(),
+            }),
+            Payload::Note(Note::Escalated { kind: None }),
+            Payload::Ask(Ask { logins: Vec::new() }),
+        ]
+    }
+
+    fn keys(payload: &Payload) -> BTreeSet<String> {
+        let value = serde_json::to_value(payload).unwrap();
+        value.as_object().unwrap().keys().cloned().collect()
+    }
+
+    /// `schema.sql` lists the keys of every kind; it follows the types.
+    #[test]
+    fn the_schema_lists_exactly_the_keys_of_each_payload() {
+        let schema = include_str!("../schema.sql");
+        let (_, listed) = schema.split_once("-- Keys of `payload`").unwrap();
+        let (listed, _) = listed.split_once("CREATE TABLE intents").unwrap();
+        let lines = listed.lines().filter_map(|line| {
+            let (kind, keys) = line.strip_prefix("--   ")?.split_once('{')?;
+            let kind: IntentKind = kind.trim_end().parse().ok()?;
+            let keys = keys.split_once('}').unwrap().0.split(", ");
+            Some((kind, keys.map(str::to_owned).collect()))
+        });
+        let listed: BTreeMap<IntentKind, BTreeSet<String>> = lines.collect();
+
+        let mut all: BTreeMap<IntentKind, BTreeSet<String>> = BTreeMap::new();
+        let mut always = all.clone();
+        let without_comment = Payload::Answer(Reply::default());
+        for payload in samples().into_iter().chain([without_comment]) {
+            let (kind, keys) = (payload.kind(), keys(&payload));
+            let common = always.entry(kind).or_insert_with(|| keys.clone());
+            common.retain(|key| keys.contains(key));
+            all.entry(kind).or_default().extend(keys);
+        }
+        let marked = all.into_iter().map(|(kind, keys)| {
+            let is_optional = |key: &str| !always[&kind].contains(key);
+            let keys = keys.into_iter();
+            let keys = keys.map(|key| if is_optional(&key) { key + "?" } else { key });
+            (kind, keys.collect())
+        });
+        assert_eq!(listed, marked.collect());
+        assert_eq!(listed.len(), IntentKind::ALL.len());
+    }
+
+    #[test]
+    fn a_payload_is_read_back_as_it_was_written() {
+        for payload in samples() {
+            let stored = serde_json::to_string(&payload).unwrap();
+            assert_eq!(Payload::read(payload.kind(), &stored), payload);
+        }
     }
 }

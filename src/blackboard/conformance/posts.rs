@@ -92,6 +92,7 @@ fn a_post_that_was_refused_is_tried_again_when_a_person_says_so() {
         .unwrap();
     let refused = story.engine.read(|conn| bb::refused_posts(conn, id));
     assert_eq!(refused[0].key, note.key);
+    assert_eq!(refused[0].result, Some(IntentResult::Refused));
     assert_eq!(
         story
             .step(|conn, now| bb::post(conn, id, "ann", now))

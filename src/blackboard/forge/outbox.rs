@@ -215,14 +215,23 @@ pub(crate) struct PostDone {
     pub(crate) summary: String,
 }
 
-/// Gives up a post: the forge refuses it, or there is nothing left to post it on.
+/// Gives up a post: there is nothing left to post it on, or nobody misses it.
 pub(crate) fn give_up_post(
     conn: &Connection,
     intent: &Intent,
     reason: &str,
     now: Time,
 ) -> Result<()> {
-    if end_intent(conn, &intent.key, IntentResult::GivenUp, None, now)? {
+    end_post(conn, intent, (IntentResult::GivenUp, reason), now)
+}
+
+fn end_post(
+    conn: &Connection,
+    intent: &Intent,
+    (result, reason): (IntentResult, &str),
+    now: Time,
+) -> Result<()> {
+    if end_intent(conn, &intent.key, result, None, now)? {
         let event = NewEvent::about(
             &intent.change_id,
             body::Skipped {
@@ -244,19 +253,22 @@ pub(crate) fn refused_post(
     trouble: &str,
     now: Time,
 ) -> Result<()> {
-    give_up_post(conn, intent, trouble, now)?;
+    end_post(conn, intent, (IntentResult::Refused, trouble), now)?;
     conn.run(
-        "UPDATE intents SET trouble = :trouble, tries = tries + 1 WHERE key = :key AND result = 'given_up'",
+        "UPDATE intents SET trouble = :trouble, tries = tries + 1 WHERE key = :key AND result = 'refused'",
         params! { trouble, key: intent.key },
     )
 }
 
-/// Returns the posts that the forge refused, oldest first.
+/// Returns the posts that the forge refused, oldest first. Earlier versions stored them as given up, with the error;
+/// no other post that was given up has one.
 pub(crate) fn refused_posts(conn: &Connection, change_id: &ChangeId) -> Result<Vec<Intent>> {
     conn.list(
-        "SELECT * FROM intents WHERE change_id = :id AND kind <> 'push' AND result = 'given_up' AND trouble IS NOT NULL
+        "SELECT * FROM intents WHERE change_id = :id AND kind <> 'push'
+             AND (result = 'refused' OR (result = 'given_up' AND trouble IS NOT NULL))
          ORDER BY created_at, rowid",
-        params! { id: change_id })
+        params! { id: change_id },
+    )
 }
 
 /// Makes posts due now that the forge refused or that are delayed, and returns their number. They
@@ -265,7 +277,7 @@ pub(crate) fn post_again(conn: &Connection, change_id: &ChangeId) -> Result<usiz
     conn.execute(
         "UPDATE intents SET result = NULL, done_at = NULL, not_before = NULL, trouble = NULL
          WHERE change_id = :id AND kind <> 'push' AND (
-             (result = 'given_up' AND trouble IS NOT NULL)
+             result = 'refused' OR (result = 'given_up' AND trouble IS NOT NULL)
              OR (result IS NULL AND not_before IS NOT NULL AND claimed_by IS NULL))",
         params! { id: change_id },
     )
