@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::blackboard::{self as bb, Conn, Db, Result};
+use crate::blackboard::{self as bb, Conn, Db, LeftUnjudged, Result};
 use crate::change::{Change, ChangeId};
 use crate::clock::{self, Time};
 use crate::evaluator::definition::Need;
@@ -27,46 +27,31 @@ pub(crate) struct Beat {
     pub(crate) applied: usize,
 }
 
-/// Pull requests that a pass left unjudged, each with its state: they wait for a later read, or for the end of our own
-/// work.
-pub(crate) type LeftUnjudged = Vec<(ChangeId, String)>;
-
-/// True if a pass would find nothing to do: a few index probes, nothing written, no lock taken. Pull requests that the
-/// last pass left unjudged count only after something about them has changed.
+/// True if a pass would find nothing to do: a few probes of indexes, nothing written, no lock taken. Pull requests that
+/// the last pass left unjudged count only after something about them has changed.
 pub(crate) fn is_quiet(
     conn: &Conn,
     definitions: &[Definition],
     left: &LeftUnjudged,
     now: Time,
 ) -> Result<bool> {
-    for definition in definitions.iter().filter(|one| !is_command(one)) {
-        let cursor = bb::cursor(conn, &definition.name)?;
-        for event_type in &definition.on {
-            if bb::any_since(conn, *event_type, cursor)? {
-                return Ok(false);
+    for definition in definitions {
+        let has_work = match &definition.config {
+            Config::Command(_) => continue,
+            Config::PrFeedback => bb::any_unjudged(conn, left)?,
+            Config::ReviewFeedback(_) => {
+                let needs_read = definition.needs.contains(&Need::PrFeedback);
+                bb::any_pending(conn, review_feedback::TAKES_FIXES, needs_read, now)?
             }
-        }
-        if is_due(conn, definition, now)? {
-            return Ok(false);
-        }
-    }
-    // Without the evaluator, nothing is done for them.
-    let has_evaluator = |one: &Definition| matches!(one.config, Config::ReviewFeedback(_));
-    let pending = if definitions.iter().any(has_evaluator) {
-        bb::pending_changes(conn)?
-    } else {
-        Vec::new()
-    };
-    for change_id in pending {
-        let change = bb::change(conn, &change_id)?;
-        if review_feedback::takes_fixes(change.state)
-            && !waits_for_read(conn, definitions, &change, now)?
+        };
+        if has_work
+            || bb::any_event(conn, &definition.name, &definition.on)?
+            || is_due(conn, definition, now)?
         {
             return Ok(false);
         }
     }
-    let unjudged = unjudged(conn, definitions)?;
-    Ok(unjudged.iter().all(|pull| left.contains(pull)))
+    Ok(true)
 }
 
 /// One pass, inside the caller's transaction. Each change is handled in its own savepoint: one that fails is set aside,
@@ -153,12 +138,7 @@ fn pr_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<B
         })?;
     }
     // It reads pull requests, not events; the events that woke it are done.
-    let cursor = bb::cursor(conn, &definition.name)?;
-    let mut is_woken = false;
-    for event_type in &definition.on {
-        is_woken = is_woken || bb::any_since(conn, *event_type, cursor)?;
-    }
-    if is_woken {
+    if bb::any_event(conn, &definition.name, &definition.on)? {
         let newest = bb::newest_event(conn)?;
         bb::set_cursor(conn, &definition.name, newest, None, now)?;
     }
@@ -166,17 +146,6 @@ fn pr_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<B
         taken_in: 0,
         applied,
     })
-}
-
-fn unjudged(conn: &Conn, definitions: &[Definition]) -> Result<LeftUnjudged> {
-    if definitions
-        .iter()
-        .any(|one| one.config == Config::PrFeedback)
-    {
-        bb::unjudged_as_seen(conn)
-    } else {
-        Ok(Vec::new())
-    }
 }
 
 fn pull_case(conn: &Conn, id: &ChangeId) -> Result<Option<PullCase>> {
@@ -251,29 +220,6 @@ fn is_fresh(conn: &Conn, change: &Change, pending: &[Rejection]) -> Result<bool>
         return Ok(true);
     };
     Ok(newest.login().is_some() || pull.read_after >= newest.event_id)
-}
-
-/// True if the required read is already requested.
-fn waits_for_read(
-    conn: &Conn,
-    definitions: &[Definition],
-    change: &Change,
-    now: Time,
-) -> Result<bool> {
-    let needs = definitions.iter().any(|definition| {
-        matches!(definition.config, Config::ReviewFeedback(_))
-            && definition.needs.contains(&Need::PrFeedback)
-    });
-    if !needs {
-        return Ok(false);
-    }
-    let pending = bb::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?;
-    if is_fresh(conn, change, &pending)? {
-        return Ok(false);
-    }
-    let pull = bb::pull_of_change(conn, &change.change_id)?;
-    let waits = |next: Time| next <= now;
-    Ok(pull.is_some_and(|pull| pull.failures > 0 || pull.next_read.is_some_and(waits)))
 }
 
 /// The next firing of the schedule of an evaluator.
@@ -407,7 +353,7 @@ pub(crate) async fn pass(
     let (done, unjudged) = db
         .write("heartbeat", move |conn| {
             // Their state before the pass: a pull request that the pass changes is judged again.
-            let mut seen = unjudged(conn, &definitions)?;
+            let mut seen = bb::unjudged_as_seen(conn)?;
             let done = beat(conn, &definitions, clock::now())?;
             let unjudged = bb::unjudged_pulls(conn)?;
             seen.retain(|(change_id, _)| unjudged.contains(change_id));
@@ -420,7 +366,11 @@ pub(crate) async fn pass(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::change::{Bounds, OnMaxCycles, ProjectId, State};
+    use crate::event::body::WorkRejected;
     use crate::event::{EventType, NewEvent};
 
     #[tokio::test]
@@ -443,6 +393,81 @@ mod tests {
         pass(&db, &definitions, &mut left).await.unwrap();
         let is_quiet = db.read(move |conn| is_quiet(conn, &definitions, &left, clock::now()));
         assert!(is_quiet.await.unwrap());
+    }
+
+    /// Stores a change with a pending rejection that may be fixed.
+    async fn reject(db: &Db) {
+        db.write("reject", |conn| {
+            let now = clock::now();
+            let project = bb::Project {
+                project_id: ProjectId::new("shop"),
+                path: "/home/ann/shop".into(),
+                common_dir: "/home/ann/shop/.git".into(),
+                repo: None,
+                remote_url: None,
+                default_branch: "main".into(),
+                created_at: now,
+            };
+            bb::insert_project(conn, &project)?;
+            let new = bb::NewChange {
+                project_id: project.project_id,
+                title: "Retry payments".into(),
+                branch: "retry".into(),
+                base: "main".into(),
+                head: "a".repeat(40),
+                worktree: "/home/ann/shop".into(),
+                host: "laptop".into(),
+                state: State::SelfReviewFailed,
+                bounds: Bounds {
+                    on_max_cycles: OnMaxCycles::Escalate,
+                    max_fix_cycles: 2,
+                    max_total_fixes: 8,
+                    max_run_ms: 3_600_000,
+                    max_tokens: None,
+                    max_cost_micros: None,
+                },
+                own_max_fix_cycles: None,
+                shadow: None,
+                actor: "ann".into(),
+            };
+            let id = bb::insert_change(conn, &new, now)?.change_id;
+            bb::reject_change(conn, &id, "ann", "no", &WorkRejected::default(), now)
+        })
+        .await
+        .unwrap();
+    }
+
+    #[tokio::test]
+    async fn pending_rejections_kept_the_heartbeat_busy_without_their_evaluator() {
+        let folder = tempfile::tempdir().unwrap();
+        let disabled = "kind = 'review_feedback'\nenabled = false\n";
+        let evaluators = folder.path().join("evaluators");
+        std::fs::create_dir(&evaluators).unwrap();
+        std::fs::write(evaluators.join("review_feedback.toml"), disabled).unwrap();
+        let db = Db::open(&folder.path().join("blackboard.db"), clock::now()).unwrap();
+        reject(&db).await;
+        let load = |folder: Option<&Path>| {
+            crate::evaluator::definition::load(folder, clock::now()).unwrap()
+        };
+        let without: Arc<[Definition]> = load(Some(&evaluators)).into();
+        let mut left = LeftUnjudged::new();
+        assert_eq!(
+            pass(&db, &without, &mut left).await.unwrap(),
+            Beat::default()
+        );
+        let quiet = |definitions: Vec<Definition>| {
+            db.read(move |conn| is_quiet(conn, &definitions, &LeftUnjudged::new(), clock::now()))
+        };
+        assert!(quiet(without.to_vec()).await.unwrap());
+        // The event is not new; its rejection is pending.
+        let with = load(None);
+        let mut events = with.clone();
+        for definition in &mut events {
+            definition.on.clear();
+        }
+        assert!(!quiet(events).await.unwrap());
+        pass(&db, &with.clone().into(), &mut left).await.unwrap();
+        assert!(quiet(with).await.unwrap(), "it is in a fix");
     }
 
     /// A lock that another program held for too long only delays pending rejections.

@@ -50,6 +50,9 @@ pub(crate) use evaluators::evaluator_requests::{
 pub(crate) use evaluators::evaluator_snapshot::{
     any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events,
 };
+pub(crate) use evaluators::probes::{
+    LeftUnjudged, any_event, any_pending, any_unjudged, unjudged_as_seen,
+};
 pub(crate) use evaluators::pull_moves::{
     add_gate_leftovers, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,
 };
@@ -71,8 +74,7 @@ pub(crate) use forge::outbox::{
 pub(crate) use forge::pulls::{
     Discovery, FailedRead, Looked, Read, discovery, due_pulls, end_discovery, end_unadopted,
     fail_read, keep_pages, next_read, open_adoptions, pull_of_change, pull_row, see_pull,
-    set_discovery, set_judged, take_in_pull, unjudged_as_seen, unjudged_pulls, unread_since,
-    want_read,
+    set_discovery, set_judged, take_in_pull, unjudged_pulls, unread_since, want_read,
 };
 pub(crate) use forge::rate_limit::{Rate, known_permission, rate, set_permission, set_rate};
 pub(crate) use forge::reopen::seen_again;
@@ -101,7 +103,7 @@ pub(crate) use prune::{
 #[cfg(test)]
 pub(crate) use rejections::TakenIn;
 pub(crate) use rejections::{
-    any_since, pending_changes, reject_change, rejections_in, rejections_of, take_in,
+    pending_changes, reject_change, rejections_in, rejections_of, take_in,
 };
 pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, heads_of_findings, history, last_review, open_findings,

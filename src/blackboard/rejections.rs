@@ -52,21 +52,27 @@ pub(crate) fn take_in(
     cursor: i64,
     now: Time,
 ) -> Result<(i64, Vec<TakenIn>)> {
-    let mut events: Vec<Event> = Vec::new();
+    let (mut newest, mut events) = (cursor, Vec::new());
     for event_type in types {
+        newest = newest.max(conn.value(
+            "SELECT coalesce(max(id), :cursor) FROM events WHERE event_type = :event_type AND id > :cursor",
+            params! { event_type, cursor },
+        )?);
+        // Without those that were handled already: an event that was written together with its row, one that another
+        // evaluator took in, or this one before it lost its cursor.
         events.extend(conn.list::<Event>(
-            "SELECT * FROM events WHERE event_type = :event_type AND id > :cursor ORDER BY id",
+            "SELECT * FROM events WHERE event_type = :event_type AND id > :cursor
+                 AND NOT EXISTS (SELECT 1 FROM rejections WHERE event_id = events.id)
+                 AND NOT EXISTS (
+                     SELECT 1 FROM events AS answer WHERE answer.target_type = 'event'
+                         AND answer.target_id = CAST(events.id AS TEXT) AND answer.actor_id = 'remand')
+             ORDER BY id",
             params! { event_type, cursor },
         )?);
     }
     events.sort_by_key(|event| event.id);
-    let mut newest = cursor;
     let mut taken = Vec::new();
     for event in &events {
-        newest = newest.max(event.id);
-        if was_taken_in(conn, event)? {
-            continue;
-        }
         // An event that fails cannot be withdrawn and would block all later ones, so it is skipped.
         let skip_it = |error: BoardError| {
             let (what, reason) = ((event.event_type, event.id), sanitize::chain(&error));
@@ -87,17 +93,6 @@ fn take_in_one(conn: &Connection, event: &Event, now: Time) -> Result<Option<Tak
         return take_in_approval(conn, event, now).map(Some);
     }
     Ok(None)
-}
-
-/// True if the event was already handled: it was written together with its row, or another evaluator took it in, or
-/// this one did before it lost its cursor.
-fn was_taken_in(conn: &Connection, event: &Event) -> Result<bool> {
-    conn.exists(
-        "SELECT 1 FROM rejections WHERE event_id = :id
-         UNION ALL
-         SELECT 1 FROM events WHERE target_type = 'event' AND target_id = CAST(:id AS TEXT) AND actor_id = 'remand'",
-        params! { id: event.id },
-    )
 }
 
 fn take_in_rejection(conn: &Connection, event: &Event, now: Time) -> Result<TakenIn> {
@@ -450,12 +445,4 @@ pub(super) fn reopen_for_rejection(
         return changes::advance(conn, id, Trigger::NewRejection, "remand", now);
     }
     Ok(change.clone())
-}
-
-/// True if an event of this type is newer than the cursor.
-pub(crate) fn any_since(conn: &Connection, event_type: EventType, cursor: i64) -> Result<bool> {
-    conn.exists(
-        "SELECT 1 FROM events WHERE event_type = :event_type AND id > :cursor LIMIT 1",
-        params! { event_type, cursor },
-    )
 }

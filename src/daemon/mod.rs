@@ -125,7 +125,7 @@ impl Daemon {
         detached.context("cannot detach worktrees from their branches")?;
         let settled = self.dispatch.settle_pushes().await;
         settled.context("cannot look up interrupted pushes")?;
-        let (mut rounds, mut left) = (0, heartbeat::LeftUnjudged::new());
+        let (mut rounds, mut left) = (0, bb::LeftUnjudged::new());
         while !stop.is_cancelled() {
             let read = self.intake.pass(stop).await.context("intake failed")?;
             let beat = heartbeat::pass(self.db(), &self.definitions, &mut left).await;

@@ -17,8 +17,10 @@ pub(crate) fn propose(
         return None;
     }
     let begins_round = pending.iter().any(|rejection| rejection.by_person);
-    if let Some(escalation) = reached(change, pending, history, begins_round) {
-        return Some(Proposal::Bound(escalation));
+    if let Some(escalation) = reached(change, history, begins_round) {
+        let mut items = pending.iter().rev().map(|one| &one.rejected.item_id);
+        let rejected_item = items.find_map(Clone::clone);
+        return Some(Proposal::Bound(escalation.of_rejected(rejected_item)));
     }
     let ids = pending
         .iter()
@@ -29,35 +31,28 @@ pub(crate) fn propose(
     })
 }
 
-/// True for states in which a fix may start. In the others a rejection waits for the running review or fix.
+/// States in which a fix may start. In the others a rejection waits for the running review or fix.
+pub(crate) const TAKES_FIXES: &[State] = &[
+    State::SelfReviewFailed,
+    State::AwaitingPrFeedback,
+    State::ReadyForHumanReview,
+    State::Approved,
+];
+
 pub(crate) fn takes_fixes(state: State) -> bool {
-    matches!(
-        state,
-        State::SelfReviewFailed
-            | State::AwaitingPrFeedback
-            | State::ReadyForHumanReview
-            | State::Approved
-    )
+    TAKES_FIXES.contains(&state)
 }
 
 /// Returns the limit that prevents another fix.
-fn reached(
-    change: &Change,
-    pending: &[Rejection],
-    history: &[Cycle],
-    begins_round: bool,
-) -> Option<Escalation> {
+fn reached(change: &Change, history: &[Cycle], begins_round: bool) -> Option<Escalation> {
     let budget = &change.budget;
     let id = &change.change_id;
     let subject = change
         .pr_number
         .map_or_else(|| id.to_string(), |number| format!("PR #{number}"));
     let at = |bound: Bound, reason: String, decision: Decision| {
-        let mut items = pending.iter().rev().map(|one| &one.rejected.item_id);
-        let rejected_item = items.find_map(Clone::clone);
         let escalation = Escalation::new(format!("{reason} — requires human review"), decision)
             .at_bound(bound)
-            .of_rejected(rejected_item)
             .with_verdict(FinalVerdict::MaxCyclesReached);
         Some(escalation)
     };

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::story::{Story, finding, no_round};
+use super::story::{EVALUATOR, Story, finding, no_round};
 use crate::blackboard::{self as bb, TakenIn};
 use crate::change::State;
 use crate::event::body;
@@ -296,18 +296,31 @@ fn an_approval_that_is_older_than_a_rejection_does_not_end_it() {
 fn the_probe_sees_what_take_in_would_take() {
     let mut story = Story::begin();
     let change = story.change();
-    let any = |story: &mut Story, cursor| {
+    let any = |story: &mut Story| {
+        let types = [EventType::WorkApproved, EventType::WorkRejected];
         story
             .engine
-            .read(|conn| bb::any_since(conn, EventType::WorkRejected, cursor))
+            .read(|conn| bb::any_event(conn, EVALUATOR, &types))
     };
-    assert!(!any(&mut story, 0));
-    let id = story.reject(&change.change_id, &json!({}));
-    assert!(any(&mut story, 0));
-    assert!(!any(&mut story, id));
+    let any_pending = |story: &mut Story, states: &[State]| {
+        let now = story.now();
+        story
+            .engine
+            .read(|conn| bb::any_pending(conn, states, true, now))
+    };
+    assert!(!any(&mut story));
+    story.reject(&change.change_id, &json!({}));
+    assert!(any(&mut story));
     assert_eq!(story.engine.read(bb::pending_changes), []);
+    assert!(!any_pending(&mut story, State::ALL));
     story.beat();
-    assert_eq!(story.engine.read(bb::pending_changes), [change.change_id]);
+    assert!(!any(&mut story));
+    let pending = story.engine.read(bb::pending_changes);
+    assert_eq!(pending, std::slice::from_ref(&change.change_id));
+    assert!(any_pending(&mut story, State::ALL));
+    let state = story.at(&change.change_id).state;
+    assert!(any_pending(&mut story, &[state]));
+    assert!(!any_pending(&mut story, &[State::Merged]));
 }
 
 #[test]

@@ -254,10 +254,66 @@ fn a_read_is_asked_for_put_off_and_kept() {
         .step(|conn, now| bb::end_read_hold(conn, id, now))
         .unwrap();
     assert_eq!(story.at(id).held_until, None);
-    assert_eq!(story.engine.read(bb::unjudged_as_seen).len(), 1);
+    let left = story.engine.read(bb::unjudged_as_seen);
+    assert_eq!(left.len(), 1);
+    let any_unjudged = |story: &mut Story, left: &bb::LeftUnjudged| {
+        story.engine.read(|conn| bb::any_unjudged(conn, left))
+    };
+    assert!(any_unjudged(&mut story, &bb::LeftUnjudged::new()));
+    assert!(!any_unjudged(&mut story, &left));
     story.step(|conn, _| bb::set_judged(conn, id)).unwrap();
     assert_eq!(story.engine.read(bb::unjudged_pulls), []);
     assert_eq!(story.engine.read(bb::unjudged_as_seen), []);
+    story.check();
+}
+
+#[test]
+fn rejections_that_wait_for_a_requested_read_are_nothing_to_do() {
+    let mut story = Story::begin();
+    let change = adopted(&mut story);
+    let id = &change.change_id;
+    let any = |story: &mut Story, needs_read| {
+        let now = story.now();
+        story
+            .engine
+            .read(|conn| bb::any_pending(conn, State::ALL, needs_read, now))
+    };
+    let reject = |story: &mut Story, by: &str| {
+        let rejected = body::WorkRejected::default();
+        story
+            .step(|conn, now| bb::reject_change(conn, id, by, "no", &rejected, now))
+            .unwrap()
+    };
+    read(&mut story, &change, &[]);
+    assert!(!any(&mut story, true));
+    reject(&mut story, "ci");
+    assert!(any(&mut story, true), "the read is not requested yet");
+    story
+        .step(|conn, now| bb::want_read(conn, id, now))
+        .unwrap();
+    assert!(!any(&mut story, true));
+    assert!(any(&mut story, false), "the evaluator needs no read");
+    reject(&mut story, "github:ann");
+    assert!(any(&mut story, true), "the newest was made there");
+    reject(&mut story, "ci");
+    assert!(!any(&mut story, true));
+    read(&mut story, &change, &[]);
+    assert!(any(&mut story, true), "read after the newest");
+    reject(&mut story, "ci");
+    assert!(any(&mut story, true), "the next read is in a minute");
+    let failed = bb::FailedRead {
+        reason: "503".into(),
+        kind: ReadTrouble::Transient,
+        next_read: story.now().plus(Duration::from_secs(600)),
+        holds: false,
+    };
+    story
+        .step(|conn, now| {
+            let row = bb::pull_of_change(conn, id)?.unwrap();
+            bb::fail_read(conn, &row, &failed, now)
+        })
+        .unwrap();
+    assert!(!any(&mut story, true), "a failed read is repeated");
     story.check();
 }
 

@@ -3,4 +3,5 @@
 pub(super) mod apply_proposal;
 pub(super) mod evaluator_requests;
 pub(super) mod evaluator_snapshot;
+pub(super) mod probes;
 pub(super) mod pull_moves;

@@ -217,18 +217,6 @@ pub(crate) fn unjudged_pulls(conn: &Connection) -> Result<Vec<ChangeId>> {
     )
 }
 
-/// Like [`unjudged_pulls`], each with everything that its judgement depends on: as long as that is
-/// unchanged, judging again changes nothing.
-pub(crate) fn unjudged_as_seen(conn: &Connection) -> Result<Vec<(ChangeId, String)>> {
-    conn.list(
-        "SELECT change_id, json_array(state, acted_on, head_sha, base_ref, passed_over, read_at,
-             (SELECT max(id) FROM events WHERE events.change_id = pulls.change_id),
-             (SELECT max(done_at) FROM intents WHERE intents.change_id = pulls.change_id AND kind = 'push')) AS seen
-         FROM pulls INDEXED BY pulls_unjudged
-         WHERE is_judged = 0 AND change_id IS NOT NULL ORDER BY change_id",
-        &[])
-}
-
 /// Marks a pull request to be judged again, because a person continues with its change.
 pub(crate) fn judge_again(conn: &Connection, change_id: &ChangeId) -> Result<()> {
     conn.run(

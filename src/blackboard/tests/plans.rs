@@ -9,7 +9,7 @@ use super::history::{Past, now};
 use super::statements::statements_of_the_room;
 use crate::blackboard::conformance::story::{holding, no_round};
 use crate::blackboard::{self as bb, Conn};
-use crate::change::{ChangeId, ProjectId};
+use crate::change::{ChangeId, ProjectId, State};
 use crate::event::{EventType, NewEvent};
 
 /// Tables that never grow large.
@@ -197,9 +197,17 @@ type Call = fn(&Conn);
 
 /// Calls of a tick, of a claim, and of a view.
 const CALLS: &[(&str, Call)] = &[
-    ("any_since", |conn| {
-        let cursor = bb::cursor(conn, "review_feedback").unwrap();
-        assert!(!bb::any_since(conn, EventType::WorkRejected, cursor).unwrap());
+    ("any_event", |conn| {
+        let types = [EventType::WorkRejected, EventType::WorkApproved];
+        assert!(!bb::any_event(conn, "review_feedback", &types).unwrap());
+    }),
+    ("any_pending", |conn| {
+        for needs_read in [false, true] {
+            assert!(!bb::any_pending(conn, State::ALL, needs_read, now()).unwrap());
+        }
+    }),
+    ("any_unjudged", |conn| {
+        assert!(!bb::any_unjudged(conn, &bb::LeftUnjudged::new()).unwrap());
     }),
     ("pending_changes", |conn| {
         assert_eq!(bb::pending_changes(conn).unwrap(), []);
