@@ -16,7 +16,7 @@ use crate::clock::{self, Time};
 use crate::evaluator::definition::Need;
 use crate::evaluator::{Config, Definition, OurPush, PullCase, pr_feedback, review_feedback};
 use crate::review_text::Cycle;
-use crate::work::{LoopStep, Rejection, RejectionState, Status};
+use crate::work::{LoopStep, RejectionState, Status};
 
 /// Result of one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -81,7 +81,7 @@ fn review_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Resu
         let fix_or_wait = || {
             let change = bb::change(conn, &change_id)?;
             let pending = bb::rejections_of(conn, &change_id, Some(RejectionState::Pending))?;
-            if definition.needs.contains(&Need::PrFeedback) && !is_fresh(conn, &change, &pending)? {
+            if definition.needs.contains(&Need::PrFeedback) && bb::needs_read(conn, &change_id)? {
                 let is_wanted = review_feedback::takes_fixes(change.state)
                     && bb::want_read(conn, &change_id, now)?;
                 return Ok(usize::from(is_wanted));
@@ -207,19 +207,6 @@ fn our_push(intent: &bb::Intent) -> OurPush {
         to: push.to,
         done_at: intent.done_at,
     }
-}
-
-/// True if the pull request was read after the newest of these rejections was made; a rejection from there was read
-/// with it. Compares the order of events, not their times: an event dated ahead would cause reads again and again.
-fn is_fresh(conn: &Conn, change: &Change, pending: &[Rejection]) -> Result<bool> {
-    let Some(pull) = bb::pull_of_change(conn, &change.change_id)?.filter(|_| change.has_pr())
-    else {
-        return Ok(true);
-    };
-    let Some(newest) = pending.last() else {
-        return Ok(true);
-    };
-    Ok(newest.login().is_some() || pull.read_after >= newest.event_id)
 }
 
 /// The next firing of the schedule of an evaluator.

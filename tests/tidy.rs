@@ -327,6 +327,64 @@ fn rooms_use_only_whom_they_may() {
     );
 }
 
+/// The table of the calls of a rejection in `docs/architecture.md`: every function exists in a file of its row, except
+/// in parentheses or with a remark, and the numbers add up.
+#[test]
+fn the_map_of_a_rejection_names_functions_that_exist() {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let (_, map) = text.split_once("## The same path, call by call").unwrap();
+    let (map, _) = map.split_once("| type | file |").unwrap();
+    let sources = sources();
+    let (mut calls, mut missing) = (0, Vec::new());
+    for row in map.lines() {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, numbers, names, files, _] = cells[..] else {
+            continue;
+        };
+        let Some(last) = numbers.split('–').next_back().and_then(|n| n.parse().ok()) else {
+            continue;
+        };
+        let first: usize = numbers.split('–').next().unwrap().parse().unwrap();
+        assert_eq!(first, calls + 1, "{row}");
+        let in_files = |source: &&Source| {
+            let path = source.path.to_string_lossy();
+            files.split('`').any(|file| {
+                let file = format!("src/{file}");
+                path.ends_with(&file) || (!file.ends_with(".rs") && path.contains(&(file + "/")))
+            })
+        };
+        let names = names
+            .split(['→', ','])
+            .map(|name| name.split('(').next().unwrap());
+        let names = names.map(|name| name.split('`').nth(1).unwrap_or_default());
+        let names: Vec<&str> = names
+            .map(|name| name.rsplit("::").next().unwrap())
+            .collect();
+        assert_eq!(names.len(), last - calls, "{row}");
+        for name in names {
+            let is_there = sources.iter().filter(in_files).any(|source| {
+                [
+                    format!("fn {name}("),
+                    format!("fn {name}<"),
+                    format!("for {name} "),
+                ]
+                .iter()
+                .any(|form| source.code.contains(form))
+            });
+            if !is_there {
+                missing.push(format!("{name}: {row}"));
+            }
+        }
+        calls = last;
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+    assert!(
+        text.contains(&format!("There are {calls} calls: ")),
+        "{calls}"
+    );
+    assert!(calls <= 90, "{calls}");
+}
+
 #[test]
 fn an_edge_that_is_broken_on_purpose_is_found() {
     assert_eq!(

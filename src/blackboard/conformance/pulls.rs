@@ -284,10 +284,12 @@ fn rejections_that_wait_for_a_requested_read_are_nothing_to_do() {
             .step(|conn, now| bb::reject_change(conn, id, by, "no", &rejected, now))
             .unwrap()
     };
+    let needs_read = |story: &mut Story| story.engine.read(|conn| bb::needs_read(conn, id));
     read(&mut story, &change, &[]);
-    assert!(!any(&mut story, true));
+    assert!(!any(&mut story, true) && !needs_read(&mut story));
     reject(&mut story, "ci");
     assert!(any(&mut story, true), "the read is not requested yet");
+    assert!(needs_read(&mut story));
     story
         .step(|conn, now| bb::want_read(conn, id, now))
         .unwrap();
@@ -295,10 +297,12 @@ fn rejections_that_wait_for_a_requested_read_are_nothing_to_do() {
     assert!(any(&mut story, false), "the evaluator needs no read");
     reject(&mut story, "github:ann");
     assert!(any(&mut story, true), "the newest was made there");
+    assert!(!needs_read(&mut story));
     reject(&mut story, "ci");
-    assert!(!any(&mut story, true));
+    assert!(!any(&mut story, true) && needs_read(&mut story));
     read(&mut story, &change, &[]);
     assert!(any(&mut story, true), "read after the newest");
+    assert!(!needs_read(&mut story));
     reject(&mut story, "ci");
     assert!(any(&mut story, true), "the next read is in a minute");
     let failed = bb::FailedRead {
@@ -314,6 +318,7 @@ fn rejections_that_wait_for_a_requested_read_are_nothing_to_do() {
         })
         .unwrap();
     assert!(!any(&mut story, true), "a failed read is repeated");
+    assert!(needs_read(&mut story));
     story.check();
 }
 

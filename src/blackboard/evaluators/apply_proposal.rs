@@ -17,9 +17,7 @@ use crate::proposal::Proposal;
 use crate::pull_request::{FeedbackOutcome, PullState};
 use crate::state::Trigger;
 use crate::text::{count, short_sha};
-use crate::work::{
-    ItemId, Priority, Rejection, RejectionId, RejectionState, ReviewFixMetadata, Source,
-};
+use crate::work::{Priority, Rejection, RejectionId, RejectionState, ReviewFixMetadata, Source};
 
 /// Maximum bytes of feedback in an item's metadata: the default total for all runs of a fix.
 const COMMENTS_CAP: usize = 1_000_000;
@@ -158,6 +156,8 @@ fn create_fix(
     let budget = &change.budget;
     let fix_cycle = if begins_round { 0 } else { budget.fix_cycle };
     let max_fix_cycles = budget.max_fix_cycles;
+    let mut pending = rejections::rejections_of(conn, id, Some(RejectionState::Pending))?;
+    pending.retain(|rejection| rejections.contains(&rejection.rejection_id));
     let new = NewItem {
         rejection_id: Some(newest.clone()),
         title: format!("Fix {}", change.title),
@@ -165,7 +165,7 @@ fn create_fix(
         priority: Priority::P1,
         idempotency_key: format!("review_fix:{newest}"),
         fix_cycle,
-        metadata: serde_json::to_value(metadata(conn, change, rejections, fix_cycle)?)?,
+        metadata: serde_json::to_value(metadata(conn, change, &pending, fix_cycle)?)?,
         actor: evaluator.to_owned(),
     };
     // The key is checked before anything else is changed: a late proposal must not cancel the next review.
@@ -201,7 +201,7 @@ fn create_fix(
         rejections: rejections.to_vec(),
         fix_cycle,
         max_fix_cycles,
-        context: context(conn, &item.item_id)?,
+        context: pending.into_iter().map(context).collect(),
     };
     let event = about_item(&item, created, summary).by(evaluator);
     crate::blackboard::append(conn, &event, now)?;
@@ -212,12 +212,9 @@ fn create_fix(
 fn metadata(
     conn: &Connection,
     change: &Change,
-    rejections: &[RejectionId],
+    pending: &[Rejection],
     fix_cycle: i64,
 ) -> Result<ReviewFixMetadata> {
-    let mut pending =
-        rejections::rejections_of(conn, &change.change_id, Some(RejectionState::Pending))?;
-    pending.retain(|rejection| rejections.contains(&rejection.rejection_id));
     Ok(ReviewFixMetadata {
         pr_number: change.pr_number,
         repo: crate::blackboard::project(conn, &change.project_id)?.repo,
@@ -225,7 +222,7 @@ fn metadata(
         worktree_path: change.worktree.clone(),
         fix_cycle,
         max_fix_cycles: change.budget.max_fix_cycles,
-        review_comments: comments(&pending),
+        review_comments: comments(pending),
         implementation_work_item_id: change.implementation_item_id.clone(),
         project_id: change.project_id.clone(),
     })
@@ -264,25 +261,21 @@ fn comments(pending: &[Rejection]) -> String {
     text
 }
 
-/// Summarizes each rejection that a fix addresses: author, text, number of findings and paths.
-fn context(conn: &Connection, item_id: &ItemId) -> Result<Vec<RejectionContext>> {
-    let mut context = Vec::new();
-    for rejection in crate::blackboard::rejections_in(conn, item_id)? {
-        let findings = &rejection.rejected.findings;
-        let paths: BTreeSet<String> = findings
-            .iter()
-            .filter_map(|finding| finding.path.clone())
-            .collect();
-        context.push(RejectionContext {
-            by: rejection.by,
-            summary: rejection.summary.chars().take(SUMMARY_CHARS).collect(),
-            findings: findings.len(),
-            severity: findings.iter().map(|finding| finding.severity).min(),
-            paths: paths.into_iter().take(PATHS).collect(),
-            rejection_id: rejection.rejection_id,
-        });
+/// Summarizes a rejection that a fix addresses: author, text, number of findings and paths.
+fn context(rejection: Rejection) -> RejectionContext {
+    let findings = &rejection.rejected.findings;
+    let paths: BTreeSet<String> = findings
+        .iter()
+        .filter_map(|finding| finding.path.clone())
+        .collect();
+    RejectionContext {
+        by: rejection.by,
+        summary: rejection.summary.chars().take(SUMMARY_CHARS).collect(),
+        findings: findings.len(),
+        severity: findings.iter().map(|finding| finding.severity).min(),
+        paths: paths.into_iter().take(PATHS).collect(),
+        rejection_id: rejection.rejection_id,
     }
-    Ok(context)
 }
 
 /// Returns the newest event that an evaluator has turned into rows.

@@ -17,9 +17,8 @@ pub(crate) fn any_event(conn: &Connection, evaluator: &str, types: &[EventType])
     )
 }
 
-/// True if a change in one of these states has pending rejections. With `needs_read`, those of a pull request do not
-/// count while they wait for a read that was already requested: the newest was made elsewhere, after the last read
-/// started.
+/// True if a change in one of these states has pending rejections. With `needs_read`, those that wait for a read
+/// that was already requested do not count; see [`needs_read`].
 pub(crate) fn any_pending(
     conn: &Connection,
     states: &[State],
@@ -40,6 +39,25 @@ pub(crate) fn any_pending(
                  AND coalesce(pulls.failures > 0 OR pulls.next_read <= :now, 0))
          LIMIT 1",
         params! { needs_read, now, states: Json(states) },
+    )
+}
+
+/// True if the pending rejections of a change wait for a read of its pull request: the newest was made elsewhere, after
+/// the last read started. Compares the order of events, not their times: an event dated ahead would cause reads again and
+/// again.
+pub(crate) fn needs_read(conn: &Connection, id: &ChangeId) -> Result<bool> {
+    conn.exists(
+        "SELECT 1 FROM rejections newest INDEXED BY rejections_pending
+         CROSS JOIN changes ON changes.change_id = newest.change_id AND changes.pr_number IS NOT NULL
+         CROSS JOIN events ON events.id = newest.event_id
+         CROSS JOIN pulls ON pulls.change_id = changes.change_id
+         WHERE newest.change_id = :id AND newest.state = 'pending' AND events.actor_id NOT GLOB 'github:*'
+             AND pulls.read_after < newest.event_id
+             AND NOT EXISTS (
+                 SELECT 1 FROM rejections later WHERE later.change_id = newest.change_id
+                     AND later.state = 'pending' AND later.event_id > newest.event_id)
+         LIMIT 1",
+        params! { id },
     )
 }
 

@@ -206,6 +206,9 @@ const CALLS: &[(&str, Call)] = &[
             assert!(!bb::any_pending(conn, State::ALL, needs_read, now()).unwrap());
         }
     }),
+    ("needs_read", |conn| {
+        assert!(!bb::needs_read(conn, &ChangeId::new("c1")).unwrap());
+    }),
     ("any_unjudged", |conn| {
         assert!(!bb::any_unjudged(conn, &bb::LeftUnjudged::new()).unwrap());
     }),
