@@ -225,12 +225,10 @@ fn is_due(conn: &Conn, definition: &Definition, now: Time) -> Result<bool> {
     let Some(schedule) = schedule.filter(|_| definition.config != Config::PrFeedback) else {
         return Ok(false);
     };
-    let mut rows = bb::evaluator_rows(conn)?.into_iter();
-    let row = rows.find(|row| row.name == definition.name);
+    let next_run = bb::next_run(conn, &definition.name)?;
     // A time after the next firing was stored by a clock that was ahead.
     let firing = schedule.next_after(now);
     let longest = firing.map_or(Duration::MAX, |next| next.since(now));
-    let next_run = row.and_then(|row| row.next_run);
     Ok(next_run.is_none_or(|next| clock::is_due(next, now, longest)))
 }
 

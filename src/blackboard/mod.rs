@@ -51,7 +51,7 @@ pub(crate) use evaluators::evaluator_snapshot::{
     any_by_others, any_read_due, live_changes, looks_after, open_items, open_pulls, shown_events,
 };
 pub(crate) use evaluators::probes::{
-    LeftUnjudged, any_event, any_pending, any_unjudged, needs_read, unjudged_as_seen,
+    LeftUnjudged, any_event, any_pending, any_unjudged, needs_read, next_run, unjudged_as_seen,
 };
 pub(crate) use evaluators::pull_moves::{
     add_gate_leftovers, end_read_hold, gate_leftovers, over, set_up_for, stop_fixing, unwanted,

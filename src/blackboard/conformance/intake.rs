@@ -333,4 +333,11 @@ fn a_cursor_never_goes_back() {
             .unwrap();
         assert_eq!(story.engine.read(|conn| bb::cursor(conn, "other")), kept);
     }
+    let next_run = |story: &mut Story| story.engine.read(|conn| bb::next_run(conn, "other"));
+    assert_eq!(next_run(&mut story), None);
+    let next = story.later();
+    story
+        .step(|conn, now| bb::set_cursor(conn, "other", 9, Some(next), now))
+        .unwrap();
+    assert_eq!(next_run(&mut story), Some(next));
 }

@@ -17,6 +17,16 @@ pub(crate) fn any_event(conn: &Connection, evaluator: &str, types: &[EventType])
     )
 }
 
+/// Returns the stored time of the next firing of an evaluator's schedule.
+pub(crate) fn next_run(conn: &Connection, evaluator: &str) -> Result<Option<Time>> {
+    let found = conn.optional(
+        "SELECT next_run FROM evaluators WHERE name = :evaluator",
+        params! { evaluator },
+        |row| row.get("next_run"),
+    )?;
+    Ok(found.flatten())
+}
+
 /// True if a change in one of these states has pending rejections. With `needs_read`, those that wait for a read
 /// that was already requested do not count; see [`needs_read`].
 pub(crate) fn any_pending(
