@@ -353,11 +353,12 @@ fn the_map_of_a_rejection_names_functions_that_exist() {
                 path.ends_with(&file) || (!file.ends_with(".rs") && path.contains(&(file + "/")))
             })
         };
-        let names = names
-            .split(['→', ','])
-            .map(|name| name.split('(').next().unwrap());
-        let names = names.map(|name| name.split('`').nth(1).unwrap_or_default());
-        let names: Vec<&str> = names
+        let parts = names
+            .split('→')
+            .map(|part| part.split("`: ").next().unwrap());
+        let names: Vec<&str> = parts
+            .flat_map(|part| part.split(','))
+            .map(|part| part.split('`').nth(1).unwrap_or_default())
             .map(|name| name.rsplit("::").next().unwrap())
             .collect();
         assert_eq!(names.len(), last - calls, "{row}");
