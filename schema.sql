@@ -233,6 +233,9 @@ CREATE TABLE events (
 CREATE INDEX events_by_type ON events (event_type, id);
 CREATE INDEX events_by_change ON events (change_id, id) WHERE change_id IS NOT NULL;
 CREATE INDEX events_by_target ON events (target_type, target_id, id);
+-- Types that explain a change, and that its history may have few of.
+CREATE INDEX events_explaining ON events (change_id, event_type, id)
+    WHERE event_type IN ('escalated', 'instructed', 'pr_changed', 'state_changed', 'work_approved');
 
 -- A trigger instead of a CHECK, since the list grows with each version, and for a helpful message.
 CREATE TRIGGER events_known_type BEFORE INSERT ON events
@@ -562,6 +565,12 @@ CREATE TABLE pruned_pulls (
     change_id  TEXT NOT NULL,                      -- no longer exists
     pruned_at  TEXT NOT NULL CHECK (pruned_at GLOB '????-??-??T??:??:??.???Z'),
     PRIMARY KEY (project_id, number)
+) STRICT, WITHOUT ROWID;
+
+-- Pruned changes of which events remain. These are deleted in the order of all events, in many small transactions;
+-- until then they refer to a change that no longer exists.
+CREATE TABLE pruned_changes (
+    change_id TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
 -- Files, worktrees and refs to remove after their change was pruned. A row is deleted once that is done.

@@ -25,6 +25,9 @@ use rusqlite::Connection;
 
 const CHANGES: usize = 1_000;
 
+/// Maximum time of `list` with as many live changes, in times of `status`.
+const LIST: f64 = 4.0;
+
 fn main() {
     let mut events = 1_000_000;
     let mut keep = None;
@@ -45,7 +48,7 @@ fn main() {
         program,
     };
     let begun = Instant::now();
-    place.fill(events);
+    place.fill(PAST, events);
     println!(
         "{CHANGES} changes, {events} events, {} MB, made in {:.1} s\n",
         place.size() / 1_000_000,
@@ -91,6 +94,20 @@ fn main() {
     // The past is made up, and so are the moves in it: only the time counts.
     place.remand(&["check"]).output().unwrap();
     table.row("check of what is left", None, ms(begun.elapsed()));
+
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place {
+        root: folder.path().to_owned(),
+        program: place.program,
+    };
+    place.fill(LIVE, 100 * CHANGES);
+    println!("\n{CHANGES} live changes with 100 events each");
+    let status = place.p50(30, &["status"]);
+    table.row("remand status, p50 of 30", None, status);
+    for args in [&["list"][..], &["list", "--limit", "1000"]] {
+        let figure = format!("remand {}, p50 of 30", args.join(" "));
+        table.row(&figure, Some((LIST * status).round()), place.p50(30, args));
+    }
     assert_eq!(table.missed, 0, "figures that miss their target");
 }
 
@@ -234,9 +251,8 @@ impl Place {
         Appends { took, sorted }
     }
 
-    /// Rows as the loop would have left them: 1,000 changes of which 900 ended long ago, 60 are ready, 30 wait for a
-    /// person and 10 under review; each with items, runs, reviews, findings, rejections, and its share of the events.
-    fn fill(&self, events: usize) {
+    /// Rows as the loop would have left them: 1,000 `changes`, each with items, runs, reviews, findings, rejections, and its share of the events.
+    fn fill(&self, changes: &str, events: usize) {
         for folder in ["home", "config", "state", "site"] {
             fs::create_dir_all(self.root.join(folder)).unwrap();
         }
@@ -270,7 +286,7 @@ impl Place {
         conn.pragma_update(None, "cache_size", -400_000).unwrap();
         let each = (events / CHANGES).max(20);
         conn.execute_batch(
-            &format!("{NUMBERS}{ROWS}")
+            &format!("{changes}{NUMBERS}{ROWS}")
                 .replace("EACH", &each.to_string())
                 .replace("CHANGES", &CHANGES.to_string()),
         )
@@ -307,12 +323,29 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1_000.0
 }
 
-const NUMBERS: &str = "
+/// 900 changes ended long ago, 60 are ready, 30 wait for a person and 10 are under review.
+const PAST: &str = "
 BEGIN;
 CREATE TEMP TABLE c AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < CHANGES)
     SELECT i, CASE WHEN i = 1 THEN 'escalated' WHEN i <= 900 THEN iif(i % 3, 'merged', 'closed') WHEN i <= 960 THEN 'ready_for_human_review'
         WHEN i <= 990 THEN 'escalated' ELSE 'self_reviewing' END AS state,
         iif(i > 1 AND i <= 900, '2026-01-01T00:00:00.000Z', '2026-11-01T00:00:00.000Z') AS at FROM n;
+";
+
+/// Live changes, a tenth of them in each of these states; some are paused or held.
+const LIVE: &str = "
+BEGIN;
+CREATE TEMP TABLE c AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < CHANGES)
+    SELECT i, json_extract('[\"ready_for_human_review\", \"escalated\", \"self_reviewing\", \"approved\", \"awaiting_pr_feedback\",
+        \"pending_self_review\", \"self_review_passed\", \"pr_created\", \"queued\", \"self_review_failed\"]', '$[' || (i % 10) || ']') AS state,
+        '2026-11-01T00:00:00.000Z' AS at FROM n;
+CREATE TEMP TRIGGER waits AFTER INSERT ON changes BEGIN
+    UPDATE changes SET paused_by_person = NEW.rowid / 10 % 10 = 0, held_until = iif(NEW.rowid / 10 % 10 = 1, '2099-01-01T00:00:00.000Z', NULL),
+        hold_reason = iif(NEW.rowid / 10 % 10 = 1, 'the network is down', NULL) WHERE change_id = NEW.change_id;
+END;
+";
+
+const NUMBERS: &str = "
 CREATE TEMP TABLE k AS WITH RECURSIVE n (j) AS (SELECT 1 UNION ALL SELECT j + 1 FROM n WHERE j < EACH) SELECT j FROM n;
 ";
 
@@ -324,8 +357,8 @@ SELECT 'c' || i, 'site', 'Teach the parser trick ' || i, 'feature/' || i, 'main'
 INSERT INTO work_items (item_id, project_id, change_id, rejection_id, title, source, status, idempotency_key, worktree, epoch, created_at, completed_at,
     claimed_by, lease_expires_at)
 SELECT 'w' || (i * 5 + j), 'site', 'c' || i, iif(j % 2, NULL, 'j' || (i * 2 + j / 2)), 'Review or fix', iif(j % 2, 'code_review', 'review_fix'),
-    iif(state = 'self_reviewing' AND j = 5, 'available', 'completed'), 'k' || i || ':' || j, '/src/site-' || i, 1, at,
-    iif(state = 'self_reviewing' AND j = 5, NULL, at), NULL, NULL
+    iif(state IN ('self_reviewing', 'pending_self_review') AND j = 5, 'available', 'completed'), 'k' || i || ':' || j, '/src/site-' || i, 1, at,
+    iif(state IN ('self_reviewing', 'pending_self_review') AND j = 5, NULL, at), NULL, NULL
 FROM c, k WHERE j <= 5;
 INSERT INTO runs (run_id, item_id, change_id, worktree, epoch, agent, dir, head_before, started_at, ended_at, ended, exit_status)
 SELECT 'r' || (i * 5 + j), 'w' || (i * 5 + j), 'c' || i, '/src/site-' || i, 1, 'claude', '/nowhere/r' || (i * 5 + j), printf('%040x', i), at, at, 'agent', 0

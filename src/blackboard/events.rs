@@ -85,6 +85,15 @@ pub(crate) fn events_of(conn: &Connection, change_id: &ChangeId, limit: i64) -> 
     )
 }
 
+/// Types that explain a change. They have an index, since a long history may have few of them.
+pub(super) const EXPLAINING: [EventType; 5] = [
+    EventType::Escalated,
+    EventType::Instructed,
+    EventType::PrChanged,
+    EventType::StateChanged,
+    EventType::WorkApproved,
+];
+
 /// Returns the newest events of a change that have a type, newest first.
 pub(crate) fn events_of_type(
     conn: &Connection,
@@ -92,6 +101,16 @@ pub(crate) fn events_of_type(
     event_type: EventType,
     limit: i64,
 ) -> Result<Vec<Event>> {
+    if EXPLAINING.contains(&event_type) {
+        // SQLite uses the index only if its condition is repeated.
+        return conn.list(
+            "SELECT * FROM events INDEXED BY events_explaining
+             WHERE change_id = :change_id AND event_type = :event_type
+                 AND event_type IN ('escalated', 'instructed', 'pr_changed', 'state_changed', 'work_approved')
+             ORDER BY id DESC LIMIT :limit",
+            params! { change_id, event_type, limit },
+        );
+    }
     conn.list(
         "SELECT * FROM events INDEXED BY events_by_change
          WHERE change_id = :change_id AND event_type = :event_type ORDER BY id DESC LIMIT :limit",

@@ -35,19 +35,21 @@ impl_from_row! { row => Event {
     metadata: foreign_json(row, "metadata")?,
 } }
 
+// In the order of the columns, which is the fastest.
 impl_from_row! { row => Change {
     change_id, project_id, title, branch, base, head, worktree, host, pr_number, state,
-    escalated_from, on_max_cycles, paused, paused_by_person, paused_by_rules, stopped, shadow,
-    shadow_word, shadow_mode, held_until, hold_reason, hold_kind, last_hold, hold_repeats,
-    first_hold_at, holds, final_verdict, human_review_required, decision,
-    implementation_item_id, adopted_by, own_worktree, detached, setup_done, auto_fix,
-    created_at, updated_at,
+    escalated_from, on_max_cycles,
     budget: columns! { row => Budget {
-        fix_cycle, max_fix_cycles, own_max_fix_cycles, added_fix_cycles, total_fixes,
-        max_total_fixes, run_ms, max_run_ms, tokens, max_tokens, cost_micros, max_cost_micros,
+        fix_cycle, max_fix_cycles, total_fixes, max_total_fixes, run_ms, max_run_ms, tokens,
+        max_tokens, cost_micros, max_cost_micros, own_max_fix_cycles, added_fix_cycles,
     } },
+    paused_by_person, paused_by_rules, stopped, shadow_word, shadow, paused, held_until,
+    hold_reason, holds, final_verdict, human_review_required, decision, implementation_item_id,
+    adopted_by, own_worktree, setup_done, auto_fix, created_at, updated_at, last_hold,
+    hold_repeats, first_hold_at, shadow_mode, detached,
     // A list that somebody changed by hand must not hide the board.
     decision_commands: serde_json::from_value(row.get::<Json<_>>("decision_commands")?.0).unwrap_or_default(),
+    hold_kind,
 } }
 
 impl_from_row! { row => Item {

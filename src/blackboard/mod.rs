@@ -96,9 +96,9 @@ pub(crate) use projects::{
     removed_at,
 };
 pub(crate) use prune::{
-    Prunable, Pruning, Remnant, Weight, Where, forget_told, in_the_way, over_since, prune,
-    pruned_at, pruned_pull, still_there, sweeps, swept, weigh, wips, worktree_is_shared,
-    worktree_is_used,
+    Prunable, Pruning, Remnant, Weight, Where, delete_events, events_of_pruned, forget_pruned,
+    forget_told, in_the_way, over_since, prune, pruned_at, pruned_pull, still_there, sweeps, swept,
+    unknown_tables, weigh, wips, worktree_is_shared, worktree_is_used,
 };
 #[cfg(test)]
 pub(crate) use rejections::TakenIn;

@@ -1,14 +1,15 @@
 //! The only module that deletes rows.
 //!
-//! A change that has ended is removed completely, in one transaction that leaves one `pruned`
-//! event. The files to remove afterwards are recorded in the same transaction.
+//! A change that has ended is removed in one transaction that leaves one `pruned` event. Its events
+//! and files are removed afterwards, and recorded in the same transaction: from then on, the change
+//! does not exist.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use super::{Result, changes};
-use crate::blackboard::sql::{Connection, impl_from_row, params};
+use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
@@ -40,6 +41,9 @@ pub(super) const OWNED: &[(&str, &str, &str)] = owned! {
     "notifications": "change_id = :id",
     "work_items": "change_id = :id",
 };
+
+/// Number of events that one statement deletes: the clock is read after each.
+const SLICE: usize = 64;
 
 /// Counts of the rows of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -240,7 +244,8 @@ pub(crate) enum Pruning {
     Kept { reason: String },
 }
 
-/// Removes a change that has ended, with all its rows.
+/// Removes a change that has ended. Foreign keys must not be checked: events of the change remain,
+/// until [`delete_events`].
 pub(crate) fn prune(conn: &Connection, prunable: &Prunable<'_>, now: Time) -> Result<Pruning> {
     let Prunable {
         id,
@@ -260,21 +265,22 @@ pub(crate) fn prune(conn: &Connection, prunable: &Prunable<'_>, now: Time) -> Re
     if let Some(reason) = reason {
         return Ok(Pruning::Kept { reason });
     }
-    conn.execute(
-        "INSERT INTO counters (name, value) VALUES ('pruning', 1)",
-        &[],
-    )?;
     forget_proposals(conn, id)?;
     for (_, _, delete) in OWNED {
         conn.execute(delete, params! { id })?;
     }
     forget_pull(conn, change, now)?;
+    // Those that do not name it could not be found again.
+    let elsewhere: Vec<i64> = conn.list(
+        "SELECT value FROM json_each(:ids) EXCEPT SELECT id FROM events WHERE change_id = :id",
+        params! { id, ids: weight.ids },
+    )?;
+    delete_events(conn, &elsewhere, || false)?;
     conn.execute(
-        "DELETE FROM events WHERE id IN (SELECT value FROM json_each(:ids))",
-        params! { ids: weight.ids },
+        "INSERT INTO pruned_changes (change_id) VALUES (:id)",
+        params! { id },
     )?;
     conn.execute("DELETE FROM changes WHERE change_id = :id", params! { id })?;
-    conn.execute("DELETE FROM counters WHERE name = 'pruning'", &[])?;
     for remnant in weight.remnants.iter().chain(beside) {
         conn.execute(
             "INSERT INTO sweeps (kind, path, repository, proof, change_id, created_at)
@@ -314,6 +320,62 @@ pub(crate) fn prune(conn: &Connection, prunable: &Prunable<'_>, now: Time) -> Re
         .on(TargetType::Change, id);
     super::append(conn, &event, now)?;
     Ok(Pruning::Removed(weight))
+}
+
+/// Returns the ids of events of pruned changes, in their order in the file: neighbours share pages.
+pub(crate) fn events_of_pruned(conn: &Connection) -> Result<Vec<i64>> {
+    conn.list(
+        "SELECT events.id FROM pruned_changes CROSS JOIN events ON events.change_id = pruned_changes.change_id
+         ORDER BY events.id",
+        &[],
+    )
+}
+
+/// Deletes events of pruned changes until the time is over, and returns how many.
+pub(crate) fn delete_events(
+    conn: &Connection,
+    ids: &[i64],
+    is_time_over: impl Fn() -> bool,
+) -> Result<usize> {
+    conn.execute(
+        "INSERT INTO counters (name, value) VALUES ('pruning', 1)",
+        &[],
+    )?;
+    let mut deleted = 0;
+    for slice in ids.chunks(SLICE) {
+        conn.run(
+            "DELETE FROM events WHERE id IN (SELECT value FROM json_each(:slice))",
+            params! { slice: Json(slice) },
+        )?;
+        deleted += slice.len();
+        if is_time_over() {
+            break;
+        }
+    }
+    conn.execute("DELETE FROM counters WHERE name = 'pruning'", &[])?;
+    Ok(deleted)
+}
+
+/// Forgets pruned changes that have no events left.
+pub(crate) fn forget_pruned(conn: &Connection) -> Result<()> {
+    conn.run(
+        "DELETE FROM pruned_changes
+         WHERE NOT EXISTS (SELECT 1 FROM events WHERE events.change_id = pruned_changes.change_id)",
+        &[],
+    )
+}
+
+/// Returns tables that somebody added and that refer to rows of changes.
+pub(crate) fn unknown_tables(conn: &Connection) -> Result<Vec<String>> {
+    let known = OWNED.iter().map(|(name, _, _)| *name);
+    let deleted: Vec<&str> = known.chain(["changes", "events"]).collect();
+    conn.list(
+        "SELECT DISTINCT sqlite_schema.name FROM sqlite_schema JOIN pragma_foreign_key_list(sqlite_schema.name) AS link
+         WHERE sqlite_schema.type = 'table' AND lower(link.[table]) IN (SELECT value FROM json_each(:deleted))
+             AND sqlite_schema.name NOT IN (SELECT value FROM json_each(:deleted) UNION SELECT 'pulls')
+         ORDER BY sqlite_schema.name",
+        params! { deleted: Json(&deleted) },
+    )
 }
 
 /// Removes proposals whose item is deleted: if proposed again they are refused, since their change

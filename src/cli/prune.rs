@@ -24,11 +24,12 @@ use crate::{sanitize, wake};
 
 pub(crate) use remove::is_file_name;
 
-/// Number of changes that are looked at before the first of them is deleted.
-const LOOKED_AT: usize = 32;
+/// Number of changes that are deleted together. With more of them, their events share more pages of
+/// the file; with fewer, the entries of a change in the indexes do.
+const TOGETHER: usize = 128;
 
 /// Time after which a transaction is committed: nobody else can write meanwhile.
-const AT_ONCE: Duration = Duration::from_millis(15);
+const AT_ONCE: Duration = Duration::from_millis(3);
 
 /// Interval between progress messages of a prune that takes longer.
 const TELL: Duration = Duration::from_secs(1);
@@ -41,7 +42,7 @@ const TELL: Duration = Duration::from_secs(1);
 /// saved on refs/remand/wip/RUN is kept unless --refs is given. No other command deletes changes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Safe to run alongside the daemon: it uses one transaction per change, with pauses. After a crash, the next prune finishes the work. \
+    after_help = "Safe to run alongside the daemon: it uses many short transactions, with pauses. After a crash, the next prune finishes the work. \
 Freed space in the file is reused; --vacuum returns it to the file system.\n\n\
 Examples:\n  remand prune --older-than 90d --dry-run\n  remand prune --older-than 12w --vacuum"
 )]
@@ -176,8 +177,11 @@ struct Doomed {
 impl Broom {
     async fn sweep_all(&mut self, ctx: &mut CommandContext) -> Result<()> {
         let before = self.shown.before;
+        let unknown = self.board.read(bb::unknown_tables)?;
         if !self.shown.dry_run {
+            self.board.use_large_cache()?;
             // Things that an interrupted prune had still to remove.
+            self.delete_events()?;
             let left = self.board.read(bb::sweeps)?;
             self.remove(&left).await?;
             self.board
@@ -185,15 +189,23 @@ impl Broom {
         }
         let ids = self.board.read(|conn| bb::over_since(conn, before))?;
         let mut told = Instant::now();
-        for (number, some) in ids.chunks(LOOKED_AT).enumerate() {
+        for (number, some) in ids.chunks(TOGETHER).enumerate() {
             if told.elapsed() >= TELL {
                 told = Instant::now();
-                let done = number * LOOKED_AT;
+                let done = number * TOGETHER;
                 ctx.out
                     .note(Line::new().faint(format!("{done} of {} changes", ids.len())))?;
             }
             let mut doomed: Vec<Doomed> = Vec::new();
             for id in some {
+                if let Some(table) = unknown.first() {
+                    // Its rows might refer to deleted ones: foreign keys are not checked here.
+                    self.keep(
+                        id,
+                        format!("the table {table}, unknown to remand, refers to changes"),
+                    );
+                    continue;
+                }
                 let mut found = self.look(id).await?;
                 if let Some(one) = &found
                     && !self.shown.dry_run
@@ -214,8 +226,27 @@ impl Broom {
                 }
             } else {
                 self.forget(doomed).await?;
+                self.delete_events()?;
             }
         }
+        Ok(())
+    }
+
+    /// Deletes the events of pruned changes. A power cut may bring some of them back; the next
+    /// prune deletes those.
+    fn delete_events(&mut self) -> Result<()> {
+        let ids = self.board.read(bb::events_of_pruned)?;
+        let mut left = ids.as_slice();
+        while !left.is_empty() {
+            let begun = Instant::now();
+            let deleted = self.board.write_repeatable("prune_events", |conn| {
+                bb::delete_events(conn, left, || begun.elapsed() >= AT_ONCE)
+            })?;
+            left = left.get(deleted..).unwrap_or_default();
+            self.board.breathe(begun.elapsed() / 4);
+        }
+        self.board
+            .write_repeatable("prune_events", bb::forget_pruned)?;
         Ok(())
     }
 
@@ -293,8 +324,7 @@ impl Broom {
         }))
     }
 
-    /// Deletes the rows of the changes, as many per transaction as fit into its time: changes of the
-    /// same time share pages of the file. The checks are repeated in the transaction, in case
+    /// Deletes the rows of the changes, as many per transaction as fit into its time. The checks are repeated in the transaction, in case
     /// something changed. Files and refs are recorded in it, and removed only when the change is
     /// certain to be deleted.
     async fn forget(&mut self, doomed: Vec<Doomed>) -> Result<()> {
@@ -302,7 +332,7 @@ impl Broom {
         let mut waiting = doomed.into_iter().peekable();
         while waiting.peek().is_some() {
             let begun = Instant::now();
-            let ends = self.board.write("prune", |conn| {
+            let ends = self.board.write_unlinked("prune", |conn| {
                 let mut ends = Vec::new();
                 while ends.is_empty() || begun.elapsed() < AT_ONCE {
                     let Some(one) = waiting.next() else { break };
@@ -314,7 +344,7 @@ impl Broom {
                         actor: &actor,
                     };
                     let prune = || bb::prune(conn, &prunable, now);
-                    // A row that something unknown refers to affects this change only.
+                    // A failure affects this change only.
                     let end = bb::apart(conn, prune, |error| {
                         if matches!(error, BoardError::Panicked) {
                             return Err(error);

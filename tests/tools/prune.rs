@@ -209,6 +209,8 @@ fn a_prune_that_is_killed_is_gone_on_with() {
     for point in [
         "commit.prune.before",
         "commit.prune.after",
+        "commit.prune_events.before",
+        "commit.prune_events.after",
         "prune.remnant",
         "prune.remnant#2",
         "commit.swept.before",

@@ -37,6 +37,14 @@ impl Engine {
         self.board.write("conformance", step)
     }
 
+    /// Runs one transaction that may leave rows which refer to deleted ones.
+    pub(in crate::blackboard) fn write_unlinked<T>(
+        &mut self,
+        step: impl FnOnce(&Conn) -> Result<T>,
+    ) -> Result<T> {
+        self.board.write_unlinked("conformance", step)
+    }
+
     pub(in crate::blackboard) fn read<T>(&mut self, look: impl FnOnce(&Conn) -> Result<T>) -> T {
         self.board.read(look).unwrap()
     }
@@ -67,6 +75,12 @@ impl Engine {
         let said = std::error::Error::source(&error)
             .map_or_else(|| error.to_string(), ToString::to_string);
         assert!(said.contains(says), "{said}");
+    }
+
+    /// Adds a table that refers to changes, as a person may.
+    pub(in crate::blackboard) fn add_table(&mut self) {
+        let sql = "CREATE TABLE notes (text TEXT, change_id TEXT REFERENCES Changes (change_id))";
+        self.write(|conn| conn.execute_batch(sql)).unwrap();
     }
 
     /// Waives a finding, as a person does.

@@ -143,15 +143,20 @@ fn the_newest_events_of_a_type_are_found() {
     let mut story = Story::begin();
     let change = story.change();
     let id = &change.change_id;
-    for text in ["first", "second"] {
-        let event = NewEvent::about(id, EventType::Skipped, text);
-        story
-            .step(|conn, now| bb::append(conn, &event, now))
-            .unwrap();
+    for event_type in [EventType::Skipped, EventType::WorkApproved] {
+        for text in ["first", "second"] {
+            let event = NewEvent::about(id, event_type, text);
+            story
+                .step(|conn, now| bb::append(conn, &event, now))
+                .unwrap();
+        }
     }
-    let found = story
-        .engine
-        .read(|conn| bb::events_of_type(conn, id, EventType::Skipped, 1));
-    assert_eq!(found.len(), 1);
-    assert_eq!(found[0].summary, "second");
+    for event_type in [EventType::Skipped, EventType::WorkApproved] {
+        let found = story
+            .engine
+            .read(|conn| bb::events_of_type(conn, id, event_type, 1));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].event_type, event_type);
+        assert_eq!(found[0].summary, "second");
+    }
 }

@@ -19,9 +19,20 @@ fn in_the_way(conn: &Connection, change: &Change, before: Time) -> bb::Result<Op
     bb::in_the_way(conn, change, &weight, before)
 }
 
-/// Examines a change, and deletes it.
+/// Examines a change, and deletes it with its events.
 fn pruned(story: &mut Story, id: &ChangeId, beside: &bb::Remnant) -> bb::Weight {
-    let pruned = story.step(|conn, now| {
+    let pruned = begin_to_prune(story, id, beside);
+    let left = story.engine.read(bb::events_of_pruned);
+    let deleted = story.step(|conn, _| bb::delete_events(conn, &left, || false));
+    assert_eq!(deleted.unwrap(), left.len());
+    story.step(|conn, _| bb::forget_pruned(conn)).unwrap();
+    pruned
+}
+
+/// Examines a change, and deletes it without its events.
+fn begin_to_prune(story: &mut Story, id: &ChangeId, beside: &bb::Remnant) -> bb::Weight {
+    let now = story.later();
+    let pruned = story.engine.write_unlinked(|conn| {
         let seen = bb::weigh(conn, id)?;
         assert_eq!(bb::wips(conn, &seen)?, BTreeSet::new());
         let prunable = bb::Prunable {
@@ -123,6 +134,60 @@ fn a_change_goes_whole_and_nothing_of_another() {
     story
         .engine
         .refuses(super::engine::Forbidden::DeleteAnEvent);
+}
+
+#[test]
+fn a_change_without_its_events_does_not_exist() {
+    let mut story = Story::begin();
+    let gone = story.change_with_fix();
+    story.fix();
+    story
+        .step(|conn, now| bb::cancel_change(conn, &gone.change_id, None, "ann", now))
+        .unwrap();
+    story
+        .engine
+        .by_hand("work_rejected", ("change", "c1"), "too late");
+    // Events appended by hand have the time of the machine.
+    story.pass(crate::clock::now().since(story.now()));
+    story.beat();
+    story.later();
+    let path = "/state/runs/setup-c1".to_owned();
+    let setup = bb::Remnant::named(bb::Where::Run, path, "setup-c1".into());
+    let weight = begin_to_prune(&mut story, &gone.change_id, &setup);
+    let half = |story: &mut Story| {
+        // Nothing is wrong at any moment, and nobody can find the change.
+        story.check();
+        assert_eq!(story.beat(), []);
+        story.engine.read(|conn| {
+            assert!(bb::board(conn, bb::Show::All, 9)?.is_empty());
+            assert_eq!(bb::still_there(conn, &gone.change_id)?, None);
+            assert!(bb::pruned_at(conn, "c1")?.is_some());
+            Ok(())
+        });
+    };
+    half(&mut story);
+    let left = story.engine.read(bb::events_of_pruned);
+    assert!(left.is_sorted() && left.len() > 10 && left.len() < weight.events);
+    for id in &left {
+        let deleted = story.step(|conn, _| bb::delete_events(conn, &[*id], || true));
+        assert_eq!(deleted.unwrap(), 1);
+        story.step(|conn, _| bb::forget_pruned(conn)).unwrap();
+        half(&mut story);
+    }
+    assert!(story.engine.read(bb::events_of_pruned).is_empty());
+    let image = story.engine.image();
+    assert!(
+        !image.iter().any(|row| row.starts_with("pruned_changes|")),
+        "it is forgotten with its last event"
+    );
+}
+
+#[test]
+fn tables_of_others_are_noticed() {
+    let mut story = Story::begin();
+    assert_eq!(story.engine.read(bb::unknown_tables), [""; 0]);
+    story.engine.add_table();
+    assert_eq!(story.engine.read(bb::unknown_tables), ["notes"]);
 }
 
 #[test]

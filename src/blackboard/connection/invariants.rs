@@ -28,6 +28,7 @@ const QUERIES: &[(&str, &str)] = &[
          FROM events e
          WHERE e.event_type = 'work_rejected'
              AND e.id <= (SELECT coalesce(max(cursor), 0) FROM evaluators WHERE name = 'review_feedback')
+             AND NOT EXISTS (SELECT 1 FROM pruned_changes p WHERE p.change_id = e.change_id)
              AND NOT EXISTS (SELECT 1 FROM rejections j WHERE j.event_id = e.id)
              AND NOT EXISTS (SELECT 1 FROM events s WHERE s.event_type = 'skipped' AND s.target_type = 'event'
                  AND s.target_id = CAST(e.id AS TEXT))",
@@ -115,6 +116,12 @@ const QUERIES: &[(&str, &str)] = &[
     ),
 ];
 
+/// Rows that refer to missing ones, except the remaining events of pruned changes.
+const LINKS: &str = "SELECT * FROM pragma_foreign_key_check AS link
+     WHERE link.[table] <> 'events' OR link.parent <> 'changes' OR NOT EXISTS (
+         SELECT 1 FROM events JOIN pruned_changes ON pruned_changes.change_id = events.change_id
+         WHERE events.id = link.[rowid])";
+
 /// Thoroughness of SQLite's check of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
@@ -135,14 +142,23 @@ pub(crate) fn violations(conn: &Connection, depth: Depth) -> Result<Vec<Violatio
     };
     let mut damage = conn.list::<String>(integrity, &[])?;
     damage.retain(|line| line != "ok");
-    damage.extend(conn.all("PRAGMA foreign_key_check", &[], |row| {
-        let (from, to): (String, String) = (row.get(0)?, row.get(2)?);
-        Ok(format!("a row of {from} references a missing row of {to}"))
-    })?);
+    // The invariants are those of the newest version; an older blackboard lacks columns.
+    let is_newest = migrate::version(conn)? >= migrate::NEWEST;
+    damage.extend(conn.all(
+        if is_newest {
+            LINKS
+        } else {
+            "PRAGMA foreign_key_check"
+        },
+        &[],
+        |row| {
+            let (from, to): (String, String) = (row.get("table")?, row.get("parent")?);
+            Ok(format!("a row of {from} references a missing row of {to}"))
+        },
+    )?);
     let violation = |invariant| move |what| Violation { invariant, what };
     let mut found: Vec<Violation> = damage.into_iter().map(violation("I12")).collect();
-    // The invariants are those of the newest version; an older blackboard lacks columns.
-    if migrate::version(conn)? < migrate::NEWEST {
+    if !is_newest {
         return Ok(found);
     }
     for (invariant, sql) in QUERIES {
@@ -161,7 +177,9 @@ fn replay(conn: &Connection, found: &mut Vec<Violation>) -> Result<()> {
         found.push(Violation { invariant, what });
     };
     let moves: Vec<Event> = conn.list(
-        "SELECT * FROM events WHERE event_type = 'state_changed' ORDER BY id",
+        "SELECT * FROM events WHERE event_type = 'state_changed'
+             AND NOT EXISTS (SELECT 1 FROM pruned_changes WHERE pruned_changes.change_id = events.change_id)
+         ORDER BY id",
         &[],
     )?;
     for event in moves {

@@ -22,7 +22,7 @@ pub(crate) struct Migration {
 }
 
 /// Version that `schema.sql` describes: that of the last step.
-pub(crate) const NEWEST: i64 = 4;
+pub(crate) const NEWEST: i64 = 5;
 
 const MIGRATIONS: &[Migration] = &[
     Migration {
@@ -39,6 +39,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 4,
         name: "removed projects",
         sql: include_str!("../migrations/4.sql"),
+    },
+    Migration {
+        version: 5,
+        name: "explaining events and pruned changes",
+        sql: include_str!("../migrations/5.sql"),
     },
 ];
 

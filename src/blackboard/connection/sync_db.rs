@@ -9,6 +9,9 @@ use crate::blackboard::sql::{Begin, Connection};
 use crate::clock::Time;
 use crate::failpoint::crash_point;
 
+/// Size of a large page cache, in KiB if negative: 64 MiB.
+const LARGE_CACHE: &str = "-65536";
+
 /// Connection for one command.
 pub(crate) struct SyncDb {
     path: PathBuf,
@@ -60,6 +63,43 @@ impl SyncDb {
         tx.commit()?;
         crash_point!("commit.{name}.after");
         Ok(value)
+    }
+
+    /// Like [`Self::write`], without checking foreign keys: rows may refer to deleted ones until a
+    /// later transaction deletes them too.
+    pub(crate) fn write_unlinked<T>(
+        &mut self,
+        name: &str,
+        step: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        self.pragma("foreign_keys", "off")?;
+        let written = self.write(name, step);
+        self.pragma("foreign_keys", "on")?;
+        written
+    }
+
+    /// Like [`Self::write_unlinked`], for a step that may be undone by a power cut, because it will
+    /// be repeated then: the commit does not wait for the disk.
+    pub(crate) fn write_repeatable<T>(
+        &mut self,
+        name: &str,
+        step: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        self.pragma("synchronous", "normal")?;
+        let written = self.write_unlinked(name, step);
+        self.pragma("synchronous", "full")?;
+        written
+    }
+
+    /// Uses more memory, for a command that writes many pages.
+    pub(crate) fn use_large_cache(&mut self) -> Result<()> {
+        // Pages as they were before a statement; otherwise in a temporary file.
+        self.pragma("temp_store", "memory")?;
+        self.pragma("cache_size", LARGE_CACHE)
+    }
+
+    fn pragma(&self, name: &str, value: &str) -> Result<()> {
+        Ok(self.conn.sqlite().pragma_update(None, name, value)?)
     }
 
     /// Pauses between two of many writes for at least this long, so that other processes get their

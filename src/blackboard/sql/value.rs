@@ -1,6 +1,7 @@
 //! Values as the database stores them: ids, words of a closed set, times and JSON are text.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use rusqlite::types::{ToSqlOutput, Value as Owned, ValueRef};
 use serde::Serialize;
@@ -59,15 +60,27 @@ pub(crate) struct Lossy(pub(crate) String);
 /// Row of a result. Columns are read by name, or by number if the query gives them none.
 pub(crate) struct Row<'a> {
     sqlite: &'a rusqlite::Row<'a>,
+    /// Number of the column after the last one that was read. Columns are mostly read in order, and
+    /// comparing each name with all others takes longer than most queries.
+    next: Cell<usize>,
 }
 
 impl<'a> Row<'a> {
     pub(super) fn new(sqlite: &'a rusqlite::Row<'a>) -> Self {
-        Self { sqlite }
+        let next = Cell::new(0);
+        Self { sqlite, next }
     }
 
     pub(crate) fn get<T: FromSql>(&self, column: impl Column) -> Result<T> {
-        let value = match self.sqlite.get_ref(column)? {
+        let statement = self.sqlite.as_ref();
+        let next = self.next.get();
+        let index = if column.is_named(statement.column_name(next).unwrap_or_default()) {
+            next
+        } else {
+            column.idx(statement)?
+        };
+        self.next.set(index + 1);
+        let value = match self.sqlite.get_ref(index)? {
             ValueRef::Null => Value::Null,
             ValueRef::Integer(number) => Value::Integer(number),
             ValueRef::Real(_) => Value::Real,
@@ -81,10 +94,21 @@ impl<'a> Row<'a> {
 }
 
 /// Name or number of a column.
-pub(crate) trait Column: rusqlite::RowIndex + ToString + Copy {}
+pub(crate) trait Column: rusqlite::RowIndex + ToString + Copy {
+    fn is_named(self, name: &str) -> bool;
+}
 
-impl Column for &str {}
-impl Column for usize {}
+impl Column for &str {
+    fn is_named(self, name: &str) -> bool {
+        self == name
+    }
+}
+
+impl Column for usize {
+    fn is_named(self, _: &str) -> bool {
+        false
+    }
+}
 
 impl rusqlite::ToSql for Param<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {

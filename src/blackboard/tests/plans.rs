@@ -21,6 +21,7 @@ const SMALL: &[&str] = &[
     "git_settings",
     "migrations",
     "projects",
+    "pruned_changes",
     "rate",
     "stops",
     "sweeps",
@@ -78,6 +79,7 @@ const BY_HAND: &[(&str, &str)] = &[
         "prune.rs",
         "SELECT 1 FROM changes WHERE worktree = :worktree",
     ),
+    ("prune.rs", "SELECT DISTINCT sqlite_schema.name"),
     ("shadow_runs.rs", "SELECT p.project_id,"),
     ("spend.rs", "SELECT r.change_id, c.project_id"),
     ("shadow_runs.rs", "UPDATE changes SET shadow = NOT shadow"),
@@ -320,6 +322,26 @@ fn the_cost_of_a_call_does_not_grow_with_the_past() {
         dearer.is_empty(),
         "steps with a past of 100 and of 10 000: {dearer:?}"
     );
+}
+
+#[test]
+fn a_long_history_is_not_searched_for_an_approval() {
+    let costs = [100, 10_000].map(|n| {
+        let mut past = Past::of(10);
+        past.conn
+            .execute_batch(&format!(
+                "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {n})
+                 INSERT INTO events (event_type, target_type, target_id, change_id, summary)
+                 SELECT 'skipped', 'change', 'h7', 'h7', 'old' FROM n"
+            ))
+            .unwrap();
+        steps(&mut past, |conn| {
+            let of = |event_type| bb::events_of_type(conn, &ChangeId::new("h7"), event_type, 200);
+            assert_eq!(of(EventType::WorkApproved).unwrap().len(), 1);
+            assert_eq!(of(EventType::Instructed).unwrap(), []);
+        })
+    });
+    assert_eq!(costs[0], costs[1], "steps among 100 and among 10 000");
 }
 
 #[test]

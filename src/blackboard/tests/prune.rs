@@ -72,13 +72,26 @@ fn the_cost_of_one_does_not_grow_with_the_others() {
             beside: &[],
             actor: "ann",
         };
+        past.conn
+            .execute_batch("PRAGMA foreign_keys = off")
+            .unwrap();
         let pruning = bb::prune(&past.conn, &prunable, now()).unwrap();
         assert!(matches!(pruning, bb::Pruning::Removed(_)), "{pruning:?}");
+        let left = bb::events_of_pruned(&past.conn).unwrap();
+        bb::delete_events(&past.conn, &left, || false).unwrap();
+        bb::forget_pruned(&past.conn).unwrap();
         past.conn
             .sqlite_mut()
             .progress_handler(0, None::<fn() -> bool>)
             .unwrap();
-        assert!(!image(&past.conn).iter().any(|row| row.contains("|hw7|")));
+        let image = image(&past.conn);
+        assert!(!image.iter().any(|row| row.contains("|hw7|")));
+        assert_eq!(
+            bb::events_of(&past.conn, &change.change_id, 9)
+                .unwrap()
+                .len(),
+            1
+        );
         count.load(std::sync::atomic::Ordering::Relaxed)
     });
     assert!(

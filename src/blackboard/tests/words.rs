@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::blackboard as bb;
+use crate::blackboard::events::EXPLAINING;
 use crate::blackboard::sql::params;
 use crate::change::{AdoptedBy, FinalVerdict, HoldKind, OnMaxCycles, State};
 use crate::event::{EventType, TargetType};
@@ -91,6 +92,11 @@ fn the_schema_lists_exactly_the_words_of_each_enum() {
         listed("CREATE TRIGGER events_known_type", "NOT IN ("),
         set(EventType::ALL),
         "events.event_type"
+    );
+    assert_eq!(
+        listed("CREATE INDEX events_explaining", "event_type IN ("),
+        set(&EXPLAINING),
+        "events_explaining"
     );
 }
 
