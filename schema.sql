@@ -127,6 +127,10 @@ CREATE TABLE changes (
     decision_commands TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(decision_commands)), -- commands in `decision`, most likely first
     hold_kind      TEXT CHECK (hold_kind IN (
         'environment', 'configuration', 'no_agent', 'git_limit', 'git_lock', 'gate_ended', 'pr_unreadable')), -- null: not held, or held by version 1
+    review         TEXT NOT NULL DEFAULT 'before_pr' CHECK (review IN ('before_pr', 'on_pr', 'off')), -- stage at which remand's reviewer first reads it
+    auto_review    INTEGER NOT NULL DEFAULT 1 CHECK (auto_review IN (0, 1)), -- 0: a person starts each review and each fix
+    opens_pr       INTEGER NOT NULL DEFAULT 0 CHECK (opens_pr IN (0, 1)),  -- remand opens its pull request
+    waits_for      TEXT,                           -- change that must be merged before this one is started
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),
@@ -143,6 +147,19 @@ CREATE INDEX changes_by_pull ON changes (project_id, pr_number) WHERE pr_number 
 CREATE INDEX changes_held ON changes (held_until) WHERE held_until IS NOT NULL;
 CREATE INDEX changes_shadow ON changes (change_id) WHERE shadow;
 CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 'closed');
+CREATE INDEX changes_waiting ON changes (waits_for) WHERE waits_for IS NOT NULL;
+
+-- What a change was asked to do, for changes that remand makes from a task.
+CREATE TABLE tasks (
+    change_id    TEXT PRIMARY KEY REFERENCES changes (change_id),
+    text         TEXT NOT NULL DEFAULT '',         -- description, in addition to the title of the change
+    spec         TEXT CHECK (spec IS NULL OR json_valid(spec)),   -- {path, text}: a specification; text is null if it is read from the worktree
+    issue        TEXT CHECK (issue IS NULL OR json_valid(issue)), -- {number, title, body, url, comments: [{author, body}]}, as read when the task was added
+    agent        TEXT,                             -- agent for implementation and fixes; null: as configured
+    review_agent TEXT,
+    model        TEXT,                             -- null: that of the agent
+    draft        INTEGER NOT NULL DEFAULT 0 CHECK (draft IN (0, 1)) -- open the pull request as a draft
+) STRICT, WITHOUT ROWID;
 
 -- Events: facts, appended and never changed. Only event_type, target_type, target_id and summary are required.
 -- Keys of `metadata` (JSON); `?` marks optional ones. Keys may be added, none is renamed or removed.
@@ -179,7 +196,7 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --                        commands: those in decide, most likely first; bound: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size; item_id: the failed item
 --   instructed         {action, text, by, added?, at_once?}
 --                        action: retry, refine, approve, verdict, cancel, pause, resume, post, comment, budget, max_fix_cycles, shadow,
---                        accept_git_settings, reload, stop, start, remove_project; added (for budget): {fixes, run_ms, tokens, cost_micros}
+--                        accept_git_settings, reload, stop, start, remove_project, skip, ready, edit; added (for budget): {fixes, run_ms, tokens, cost_micros}
 --   shadowed           {item_id, source, change_id, agent, model, trouble, worktree?, prompt?, prompt_bytes?,
 --                       tokens?, cost_micros?, run_ms?, basis?, run_id?, head?, base?, verdict?, summary?, findings?}
 --                        a run that would have started, with its prompt and estimated cost; or a review made in shadow mode
@@ -197,6 +214,10 @@ CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 
 --   resumed            {reason, held_for?}
 --   feedback_received  {feedback_id, author, kind, trust?, why?, url?}
 --   pr_adopted         {repo, number, by, head, url}
+--   implemented        {item_id, head_before, head_after, commits, files, more?}
+--                        more: number of files that are not listed
+--   pr_created         {repo, number, url, head, draft, found}
+--                        found: it existed already, from an earlier attempt or opened by somebody else
 --   pr_changed         {what, feedback_id?, event_id?}
 --                        what: merged|closed|reopened|retargeted|unwanted|wanted|dismissed
 --   posted             {key, kind, url}
@@ -245,7 +266,7 @@ WHEN NEW.event_type NOT IN (
     'review_unclear', 'edits_undone', 'permission_denied', 'checkout_changed', 'head_moved', 'escalated', 'instructed',
     'shadowed', 'state_changed', 'run_started', 'run_finished', 'run_lost', 'worktree_made', 'setup_run', 'gate_failed', 'held', 'resumed',
     'feedback_received', 'pr_adopted', 'pr_changed', 'posted', 'message_sent', 'notified', 'skipped', 'pruned', 'reloaded',
-    'daemon_ended')
+    'daemon_ended', 'implemented', 'pr_created')
 BEGIN
     SELECT RAISE(ABORT, 'unknown event_type; the types are listed above CREATE TABLE events (.schema events)');
 END;
@@ -311,6 +332,8 @@ CREATE UNIQUE INDEX items_one_open_fix_per_change ON work_items (change_id)
     WHERE source = 'review_fix' AND status IN ('available', 'claimed', 'blocked');
 CREATE UNIQUE INDEX items_one_open_review_per_change ON work_items (change_id)
     WHERE source = 'code_review' AND status IN ('available', 'claimed', 'blocked');
+CREATE UNIQUE INDEX items_one_open_pull_per_change ON work_items (change_id)
+    WHERE source = 'pull_request' AND status IN ('available', 'claimed', 'blocked');
 CREATE UNIQUE INDEX items_one_claimed_per_worktree ON work_items (worktree) WHERE status = 'claimed' AND worktree IS NOT NULL;
 CREATE UNIQUE INDEX items_one_fix_per_rejection ON work_items (rejection_id) WHERE rejection_id IS NOT NULL;
 

@@ -58,6 +58,8 @@ closed_enum! {
         PrMade = "pr_made",
         LocalOnly = "local_only",
         PrRecorded = "pr_recorded",
+        /// The pull request needs no further review by remand.
+        NothingPending = "nothing_pending",
         HeadApproved = "head_approved",
         NewRejection = "new_rejection",
         HeadMoved = "head_moved",
@@ -87,6 +89,18 @@ closed_enum! {
     "on_max_cycles" OnMaxCycles {
         Escalate = "escalate",
         PrAnyway = "pr_anyway",
+    }
+}
+
+closed_enum! {
+    /// Stage at which remand's own reviewer first reads a change.
+    "review" ReviewStage {
+        /// Before the pull request is opened.
+        BeforePr = "before_pr",
+        /// On the pull request.
+        OnPr = "on_pr",
+        /// Never: only people and gates judge the change.
+        Off = "off",
     }
 }
 
@@ -206,6 +220,13 @@ pub(crate) struct Change {
     pub(crate) setup_done: Option<String>,
     /// Cleared when a person reverts one of remand's fixes.
     pub(crate) auto_fix: bool,
+    pub(crate) review: ReviewStage,
+    /// Cleared for a change whose reviews and fixes are each started by a person.
+    pub(crate) auto_review: bool,
+    /// Set if remand opens its pull request.
+    pub(crate) opens_pr: bool,
+    /// Change that must be merged before work on this one starts.
+    pub(crate) waits_for: Option<ChangeId>,
     pub(crate) created_at: Time,
     pub(crate) updated_at: Time,
 }
@@ -333,6 +354,20 @@ impl Change {
 
     pub(crate) fn has_pr(&self) -> bool {
         self.pr_number.is_some()
+    }
+
+    /// True if remand's reviewer reads the change at its present stage.
+    pub(crate) fn is_reviewed(&self) -> bool {
+        match self.review {
+            ReviewStage::BeforePr => true,
+            ReviewStage::OnPr => self.has_pr(),
+            ReviewStage::Off => false,
+        }
+    }
+
+    /// True if the change was made from a task by remand.
+    pub(crate) fn is_task(&self) -> bool {
+        self.implementation_item_id.is_some()
     }
 }
 

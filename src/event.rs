@@ -51,6 +51,8 @@ closed_enum! {
         Pruned = "pruned",
         Reloaded = "reloaded",
         DaemonEnded = "daemon_ended",
+        Implemented = "implemented",
+        PrCreated = "pr_created",
     }
 }
 

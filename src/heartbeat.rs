@@ -158,7 +158,7 @@ fn pull_case(conn: &Conn, id: &ChangeId) -> Result<Option<PullCase>> {
         .any(|item| match item.source.step() {
             Some(LoopStep::Fix) => item.status.is_open(),
             Some(LoopStep::Review) => item.status == Status::Claimed,
-            None => false,
+            Some(LoopStep::Implement | LoopStep::OpenPull) | None => false,
         });
     let mut standing = bb::rejections_of(conn, id, Some(RejectionState::Pending))?;
     standing.extend(bb::rejections_of(conn, id, Some(RejectionState::InFix))?);

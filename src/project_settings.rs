@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::whole;
-use crate::change::{Bounds, Shadow};
+use crate::change::{Bounds, ReviewStage, Shadow};
 use crate::closed_enum::closed_enum;
 use crate::discover::Discover;
 use crate::finding::Severity;
+use crate::work::Priority;
 
 /// All settings that apply to a change of the project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,37 @@ pub(crate) struct ProjectSettings {
     pub(crate) push: PushLimits,
     /// `None` if only pull requests that somebody named are adopted.
     pub(crate) discover: Option<Discover>,
+    pub(crate) implement: ImplementSettings,
+}
+
+/// Table `[implement]`: defaults of `remand add`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(crate) struct ImplementSettings {
+    pub(crate) auto_review: bool,
+    pub(crate) review: ReviewStage,
+    pub(crate) open_pr: bool,
+    pub(crate) draft: bool,
+    /// Template for branch names: `{slug}` stands for the words of the title.
+    pub(crate) branch: String,
+    pub(crate) priority: Priority,
+}
+
+impl ProjectSettings {
+    /// Replaces the agents by those that a task names. A task that names only its own agent is
+    /// reviewed by the configured one, or by its own if none is configured separately.
+    pub(crate) fn choose_agents(&mut self, agent: Option<&str>, review_agent: Option<&str>) {
+        let is_same = self.review_agent == self.agent;
+        if let Some(agent) = agent {
+            self.agent = Some(agent.to_owned());
+            if is_same {
+                self.review_agent.clone_from(&self.agent);
+            }
+        }
+        if let Some(review_agent) = review_agent {
+            self.review_agent = Some(review_agent.to_owned());
+        }
+    }
 }
 
 /// Maximum amount of money that agents may spend in a day on one project.

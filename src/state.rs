@@ -1,13 +1,10 @@
 //! Transition table of a change: one pure function. A transition that is not listed here is an
 //! error, never a guess. Nothing here reads a clock, a file or the blackboard.
 
-use crate::change::{Change, OnMaxCycles, State};
+use crate::change::{Change, OnMaxCycles, ReviewStage, State};
 
 // Reserved for future features, here and in schema.sql: nothing uses these yet.
-//   implement items        states queued, implementing; triggers implement_claimed, implement_done;
-//                          `Facts::self_review`; item sources github, specflow, pull_request,
-//                          feedback_analysis
-//   pull request creation  state pr_created; triggers pr_made, pr_recorded, skip_to_pr
+//   feedback analysis      item source feedback_analysis
 //   messages               table messages, event type message_sent
 //   notifications          table notifications, event type notified
 
@@ -17,6 +14,7 @@ pub(crate) use crate::change::Trigger;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) has_pr: bool,
+    /// True if remand's reviewer reads the change before it has a pull request.
     pub(crate) self_review: bool,
     pub(crate) on_max_cycles: OnMaxCycles,
     pub(crate) escalated_from: Option<State>,
@@ -26,8 +24,7 @@ impl From<&Change> for Facts {
     fn from(change: &Change) -> Self {
         Self {
             has_pr: change.has_pr(),
-            // Every change is reviewed, since there is no setting to turn that off yet.
-            self_review: true,
+            self_review: change.review == ReviewStage::BeforePr,
             on_max_cycles: change.on_max_cycles,
             escalated_from: change.escalated_from,
         }
@@ -55,6 +52,7 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
     use State as S;
     use Trigger as T;
 
+    let stage = facts.escalated_from.unwrap_or(state);
     let resting = if facts.has_pr {
         S::AwaitingPrFeedback
     } else {
@@ -78,16 +76,19 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
             OnMaxCycles::Escalate => S::Escalated,
             OnMaxCycles::PrAnyway => S::SelfReviewPassed,
         },
-        (S::Refining, T::FixFinished) => S::PendingSelfReview,
+        (S::Refining, T::FixFinished) if facts.self_review => S::PendingSelfReview,
+        (S::Refining, T::FixFinished) => S::SelfReviewPassed,
 
         (S::SelfReviewPassed, T::PrMade) => S::PrCreated,
         (S::SelfReviewPassed, T::LocalOnly) => S::ReadyForHumanReview,
+        (S::SelfReviewPassed, T::GatesRed) => S::SelfReviewFailed,
         (S::PrCreated, T::PrRecorded) => S::AwaitingPrFeedback,
 
         (S::AwaitingPrFeedback, T::ReviewClaimed) => S::ReviewingPr,
         (S::AwaitingPrFeedback, T::FixCreated) => S::AddressingFeedback,
         (S::AwaitingPrFeedback, T::BoundReached) => S::Escalated,
         (S::AwaitingPrFeedback, T::HeadApproved) => S::Approved,
+        (S::AwaitingPrFeedback, T::NothingPending) => S::ReadyForHumanReview,
         (S::ReviewingPr, T::ReviewApproved) => S::ReadyForHumanReview,
         (S::ReviewingPr, T::ReviewRejected | T::GatesRed) => S::AwaitingPrFeedback,
         (S::AddressingFeedback, T::FixFinished) => S::AwaitingPrFeedback,
@@ -112,9 +113,13 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
         (_, T::Merged) => S::Merged,
         (_, T::Closed) => S::Closed,
         (S::Closed, _) => return Err(NoSuchMove { state, trigger }),
+        // There is nothing to judge before the task is implemented.
+        (_, T::MarkReady | T::Approve) if matches!(stage, S::Queued | S::Implementing) => {
+            return Err(NoSuchMove { state, trigger });
+        }
         (_, T::MarkReady) => S::ReadyForHumanReview,
         (_, T::Approve) => S::Approved,
-        (_, T::SkipToPr) => S::SelfReviewPassed,
+        (_, T::SkipToPr) if !facts.has_pr && precedes_pr(stage) => S::SelfReviewPassed,
         (S::Escalated, _) => return Err(NoSuchMove { state, trigger }),
         (_, T::NeedsPerson) => S::Escalated,
 
@@ -126,6 +131,14 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
     } else {
         Ok(Move::To(to))
     }
+}
+
+/// True for the states of the self-review, which a person can skip.
+fn precedes_pr(state: State) -> bool {
+    matches!(
+        state,
+        State::PendingSelfReview | State::SelfReviewing | State::SelfReviewFailed | State::Refining
+    )
 }
 
 /// Returns the state for an escalated change that a person sends back to the loop. A running state

@@ -39,8 +39,12 @@ closed_enum! {
 /// Work that the loop does itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopStep {
+    /// Turns a task into commits.
+    Implement,
     Review,
     Fix,
+    /// Opens the pull request.
+    OpenPull,
 }
 
 impl Source {
@@ -49,11 +53,9 @@ impl Source {
         match self {
             Self::CodeReview => Some(LoopStep::Review),
             Self::ReviewFix => Some(LoopStep::Fix),
-            Self::Github
-            | Self::Specflow
-            | Self::Manual
-            | Self::PullRequest
-            | Self::FeedbackAnalysis => None,
+            Self::Github | Self::Specflow | Self::Manual => Some(LoopStep::Implement),
+            Self::PullRequest => Some(LoopStep::OpenPull),
+            Self::FeedbackAnalysis => None,
         }
     }
 }
@@ -144,6 +146,7 @@ closed_enum! {
     /// Section of a prompt, besides the feedback, that can be too long.
     "section" Section {
         Plan = "plan",
+        Task = "task",
         Description = "description",
         Issue = "issue",
         Diff = "diff",
@@ -171,6 +174,8 @@ closed_enum! {
         /// All words of the directory's name are in the branch name.
         WholeName = "whole_name",
         SharedWords = "shared_words",
+        /// The task names it.
+        Named = "named",
         /// There is no other directory.
         OnlyFolder = "only_folder",
         /// The files are directly in `.specify/`.

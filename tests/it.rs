@@ -43,6 +43,7 @@ mod shadow;
 mod smoke;
 mod special_files;
 mod support;
+mod tasks;
 mod tidy;
 mod tools;
 mod vanished;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 const DOMAIN: &[&str] = &[
     "agent_kind",
     "bounded",
+    "branch_name",
     "change",
     "clock",
     "discover",
@@ -28,6 +29,7 @@ const DOMAIN: &[&str] = &[
     "secret_scan",
     "diagnostic",
     "closed_enum",
+    "task",
     "text",
     "work",
 ];
@@ -46,6 +48,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("toml_path", &[]),
     ("agent_kind", &[]),
     ("bounded", &[]),
+    ("branch_name", &[]),
     ("change", &[]),
     ("discover", &[]),
     ("finding", &[]),
@@ -55,6 +58,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("intent", &[]),
     ("event", &[]),
     ("work", &[]),
+    ("task", &[]),
     ("project_settings", &[]),
     ("proposal", &[]),
     ("pull_request", &[]),

@@ -30,6 +30,7 @@ pub(crate) use outcome::{End, Outcome, outcome};
 closed_enum! {
     /// Purpose for which an agent is started.
     "phase" Phase {
+        Implement = "implement",
         Review = "review",
         Fix = "fix",
     }
@@ -179,6 +180,16 @@ impl Agent {
             dir: errand.dir.to_owned(),
             limits: errand.limits,
             is_wrapped: false,
+        }
+    }
+}
+
+impl Phase {
+    /// True if the agent may write in the worktree.
+    pub(crate) fn writes(self) -> bool {
+        match self {
+            Self::Implement | Self::Fix => true,
+            Self::Review => false,
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::{BoardError, Result, from_row};
 use crate::blackboard::operator::fix_bound;
 use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::work::tasks;
 use crate::change::{Bounds, Change, ChangeId, ProjectId, State};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
@@ -204,6 +205,7 @@ pub(crate) fn advance(
     )
     .by(actor);
     super::append(conn, &event, now)?;
+    tasks::release_waiting(conn, id, to, now)?;
     change(conn, id)
 }
 
@@ -239,10 +241,12 @@ pub(super) fn set_head(conn: &Connection, id: &ChangeId, head: &str, now: Time) 
     )
 }
 
-/// Returns the changes whose worktree remand created on a branch.
+/// Returns the changes whose worktree remand created on a branch of somebody else. The branch of a
+/// task is remand's own, and the worktree stays on it.
 pub(crate) fn attached_changes(conn: &Connection) -> Result<Vec<Change>> {
     conn.list(
-        "SELECT * FROM changes INDEXED BY changes_attached WHERE own_worktree = 1 AND detached = 0",
+        "SELECT * FROM changes INDEXED BY changes_attached
+         WHERE own_worktree = 1 AND detached = 0 AND implementation_item_id IS NULL",
         &[],
     )
 }

@@ -3,7 +3,7 @@
 use super::{Result, changes, rejections};
 use crate::blackboard::forge::outbox::{self, NewIntent};
 use crate::blackboard::sql::{Connection, impl_from_row, params};
-use crate::blackboard::work::items;
+use crate::blackboard::work::{items, tasks};
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, State};
 use crate::clock::Time;
 use crate::event::{Event, NewEvent, body};
@@ -47,7 +47,7 @@ pub(super) fn bound_reached(
     };
     let summary = format!("{}; continuing, as set by on_max_cycles", escalation.reason);
     super::append(conn, &NewEvent::about(id, skipped, summary), now)?;
-    changes::advance(conn, id, Trigger::LocalOnly, "remand", now)
+    tasks::leave_self_review(conn, after, now)
 }
 
 fn hand_over(

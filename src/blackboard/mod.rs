@@ -143,6 +143,10 @@ pub(crate) use work::runs::{
     open_run_at, open_runs, orphaned_runs, record_gates, record_head_after, record_rebase,
     record_shim, refuse_run, run, runs_of, start_run, undone_paths,
 };
+pub(crate) use work::tasks::{
+    ImplementDone, NewTask, OpenedPull, add_task, begin_branch, finish_implement, finish_pull,
+    leave_self_review, task,
+};
 
 pub(crate) use forge::feedback::{feedback, judged_alone, known_comments, said_of, unjudged_said};
 pub(crate) use shadow::shadow_review::{

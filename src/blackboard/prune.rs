@@ -40,6 +40,7 @@ pub(super) const OWNED: &[(&str, &str, &str)] = owned! {
     "messages": "change_id = :id",
     "notifications": "change_id = :id",
     "work_items": "change_id = :id",
+    "tasks": "change_id = :id",
 };
 
 /// Number of events that one statement deletes: the clock is read after each.

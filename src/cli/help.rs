@@ -14,7 +14,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Start",
         &[
-            "demo", "init", "doctor", "project", "watch", "review", "run", "tick", "work",
+            "demo", "init", "doctor", "project", "add", "wait", "watch", "review", "run", "tick",
+            "work",
         ],
     ),
     (

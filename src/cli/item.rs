@@ -149,6 +149,18 @@ fn new_item(
     }
     let key = format!("item_add:{}", uuid::Uuid::now_v7());
     let mut new = match args.source.step() {
+        Some(LoopStep::Implement) => {
+            let what = format!("{id} exists already: a task is implemented as a new change");
+            return Err(BoardError::refused_with_hint(
+                what,
+                "`remand add \"TITLE\"` adds a task",
+            ));
+        }
+        Some(LoopStep::OpenPull) => {
+            let what = "remand queues the pull request of a change itself";
+            let hint = format!("`remand skip {id}` opens it without further reviews");
+            return Err(BoardError::refused_with_hint(what, hint));
+        }
         Some(LoopStep::Fix) => {
             let hint = format!("`remand reject {id} --text …` creates the rejection and its fix");
             let what = "cannot add a review_fix without a rejection";

@@ -5,6 +5,7 @@
 //! One file per command, with its arguments and one function. Doc comments on arguments are the
 //! help.
 
+mod add;
 mod approve;
 mod backup;
 mod board;
@@ -41,6 +42,7 @@ mod status;
 mod stop;
 mod verdict;
 mod view;
+mod wait;
 mod watch;
 mod why;
 
@@ -110,6 +112,8 @@ enum Command {
     Reload(reload::ReloadArgs),
     #[command(subcommand)]
     Project(project::ProjectCommand),
+    Add(add::AddArgs),
+    Wait(wait::WaitArgs),
     Review(review::ReviewArgs),
     Watch(watch::WatchArgs),
     Reject(reject::RejectArgs),
@@ -237,6 +241,8 @@ fn obey(command: Option<Command>, ctx: &mut CommandContext) -> Result<ExitCode> 
         Some(Command::Doctor(args)) => doctor::doctor(&args, ctx),
         Some(Command::Reload(args)) => reload::reload(&args, ctx),
         Some(Command::Project(command)) => project::project(command, ctx),
+        Some(Command::Add(args)) => add::add(&args, ctx),
+        Some(Command::Wait(args)) => wait::wait(&args, ctx),
         Some(Command::Review(args)) => review::review(&args, ctx),
         Some(Command::Watch(args)) => watch::watch(&args, ctx),
         Some(Command::Reject(args)) => reject::reject(&args, ctx),

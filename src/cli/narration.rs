@@ -1,7 +1,7 @@
 //! Events of the blackboard for people who follow them: one line per step, for `remand run` on a
 //! terminal and for the demo. It reads typed metadata, never the wording of a text.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 
 use crate::blackboard::{self as bb, Conn};
@@ -44,7 +44,26 @@ struct Subject {
 }
 
 /// Returns the events after `seen` as steps, and the id of the newest event read.
-pub(crate) fn read(conn: &Conn, mut seen: i64) -> bb::Result<(Vec<Step>, i64)> {
+pub(crate) fn read(conn: &Conn, seen: i64) -> bb::Result<(Vec<Step>, i64)> {
+    read_where(conn, seen, |_| true)
+}
+
+/// Like [`read`], for events about these changes.
+pub(crate) fn read_of(
+    conn: &Conn,
+    seen: i64,
+    ids: &BTreeSet<ChangeId>,
+) -> bb::Result<(Vec<Step>, i64)> {
+    read_where(conn, seen, |event| {
+        event.change_id.as_ref().is_some_and(|id| ids.contains(id))
+    })
+}
+
+fn read_where(
+    conn: &Conn,
+    mut seen: i64,
+    is_wanted: impl Fn(&Event) -> bool,
+) -> bb::Result<(Vec<Step>, i64)> {
     let mut subjects = HashMap::new();
     let mut steps = Vec::new();
     loop {
@@ -53,7 +72,7 @@ pub(crate) fn read(conn: &Conn, mut seen: i64) -> bb::Result<(Vec<Step>, i64)> {
             return Ok((steps, seen));
         };
         seen = last.id;
-        for event in events {
+        for event in events.into_iter().filter(&is_wanted) {
             let Some((style, text)) = words(conn, &event)? else {
                 continue;
             };
@@ -142,7 +161,10 @@ fn words(conn: &Conn, event: &Event) -> bb::Result<Option<(TextStyle, String)>> 
         EventType::WorkRejected => (TextStyle::Notice, rejected(event)),
         EventType::WorkApproved => (TextStyle::Good, approved(event)),
         EventType::GateFailed => (TextStyle::Notice, gate_failed(event)),
-        EventType::FixPushed | EventType::FixCommitted => (TextStyle::Good, summary()),
+        EventType::FixPushed
+        | EventType::FixCommitted
+        | EventType::Implemented
+        | EventType::PrCreated => (TextStyle::Good, summary()),
         EventType::ReviewPosted => (TextStyle::Faint, "posted the review".to_owned()),
         EventType::Posted => (TextStyle::Faint, posted(event)),
         EventType::Held => (TextStyle::Notice, held(event)),
@@ -187,9 +209,10 @@ fn run_started(conn: &Conn, event: &Event) -> bb::Result<String> {
         None => None,
     };
     let work = match item.and_then(|item| item.source.step()) {
+        Some(LoopStep::Implement) => "the implementation",
         Some(LoopStep::Fix) => "the fix",
         Some(LoopStep::Review) => "the review",
-        None => "a run",
+        Some(LoopStep::OpenPull) | None => "a run",
     };
     let (agent, run) = (started.agent, &event.target_id);
     let part = prefixed(", part ", Some(started.part).filter(|part| *part > 1));

@@ -144,9 +144,10 @@ async fn narrate_to(out: &mut Ui, followed: &Followed) -> Result<()> {
 fn waits_for(conn: &bb::Conn) -> bb::Result<Vec<String>> {
     let runs = bb::open_runs(conn)?.into_iter().map(|run| {
         let work = match bb::item(conn, &run.item_id)?.source.step() {
+            Some(LoopStep::Implement) => "implementation",
             Some(LoopStep::Fix) => "fix",
             Some(LoopStep::Review) => "review",
-            None => "run",
+            Some(LoopStep::OpenPull) | None => "run",
         };
         let (id, agent, change) = (&run.run_id, &run.agent, &run.change_id);
         Ok(format!("{id} ({agent}, {work} of {change})"))

@@ -28,6 +28,7 @@ pub(super) fn check(config: &Config) -> Vec<Complaint> {
     let agents = [Some(&config.agent), Some(&config.review_agent)];
     complaints.extend(named(config, &KeyPath::default(), agents));
     complaints.extend(config.push.complaints(&KeyPath::dotted("push")));
+    complaints.extend(config.implement.complaints(&KeyPath::dotted("implement")));
     complaints.extend(config.sandbox.complaints(&KeyPath::dotted("sandbox")));
     let again = KeyPath::dotted("setup_again_on");
     complaints.extend(names::complaints(
@@ -51,6 +52,8 @@ fn own_tables(at: &KeyPath, project: &ProjectOverrides) -> Vec<Complaint> {
     let mut complaints = names::complaints(&at.key("setup_again_on"), again, names::of_path);
     let push = project.push.iter();
     complaints.extend(push.flat_map(|push| push.complaints(&at.key("push"))));
+    let implement = project.implement.iter();
+    complaints.extend(implement.filter_map(|one| one.complaints(&at.key("implement"))));
     let rules = project.discover.iter();
     complaints.extend(rules.flat_map(|rules| discover(&at.key("discover"), rules)));
     complaints
@@ -113,6 +116,7 @@ fn times(config: &Config) -> Vec<Complaint> {
         complaints.push(larger(first, longest, why));
     }
     let runs = [
+        ("limits.implement_s", limits.implement_s),
         ("limits.review_s", limits.review_s),
         ("limits.fix_s", limits.fix_s),
     ];

@@ -10,6 +10,7 @@ mod error;
 pub(crate) mod explain;
 mod forge_login;
 pub(crate) mod github;
+mod implement;
 mod location;
 mod names;
 mod owner;

@@ -122,6 +122,7 @@ impl Loaded {
             shadow: own.shadow.unwrap_or(config.shadow),
             push: config.push.with(own.push.unwrap_or_default()),
             discover: own.discover,
+            implement: config.implement.with(own.implement.unwrap_or_default()),
         }
     }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::github::Github;
+use super::implement::ImplementOverrides;
 use super::push::PushOverrides;
 use super::sandbox::SandboxTable;
 use crate::agent_kind::AgentKind;
@@ -18,7 +19,7 @@ use crate::clock::Zone;
 use crate::closed_enum::closed_enum;
 use crate::discover::Discover;
 use crate::finding::Severity;
-use crate::project_settings::{GateIn, MainCheckout, PushLimits, RedBase};
+use crate::project_settings::{GateIn, ImplementSettings, MainCheckout, PushLimits, RedBase};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +45,7 @@ pub(crate) struct Config {
     #[serde(deserialize_with = "shadow", serialize_with = "shadow_as_written")]
     pub(super) shadow: Shadow,
     pub(super) r#loop: Loop,
+    pub(super) implement: ImplementSettings,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) dispatch: Dispatch,
     pub(crate) limits: Limits,
@@ -147,6 +149,8 @@ pub(crate) struct Dispatch {
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct Limits {
     #[serde(deserialize_with = "whole::<_, _, 1, 86_400>")]
+    pub(crate) implement_s: u64,
+    #[serde(deserialize_with = "whole::<_, _, 1, 86_400>")]
     pub(crate) review_s: u64,
     #[serde(deserialize_with = "whole::<_, _, 1, 86_400>")]
     pub(crate) fix_s: u64,
@@ -246,6 +250,7 @@ pub(crate) struct ProjectOverrides {
     )]
     pub(super) shadow: Option<Shadow>,
     pub(super) push: Option<PushOverrides>,
+    pub(super) implement: Option<ImplementOverrides>,
     pub(super) discover: Option<Discover>,
 }
 

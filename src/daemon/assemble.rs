@@ -236,6 +236,7 @@ fn settings(loaded: &Loaded, holder: &str, host: Host) -> anyhow::Result<Setting
         backoff_max: seconds(dispatch.backoff_max_s),
         stop_grace: seconds(dispatch.stop_grace_s),
         limits: Limits {
+            implement: seconds(limits.implement_s),
             review: seconds(limits.review_s),
             fix: seconds(limits.fix_s),
             idle: seconds(limits.idle_s),

@@ -438,6 +438,9 @@ fn resume_held(conn: &bb::Conn, why: &str, now: clock::Time) -> bb::Result<()> {
     bb::resume_held_for(conn, HoldKind::Configuration, why, now).map(drop)
 }
 
+/// Pause between two ticks of a command that waits for a change.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Runs `remand tick`.
 pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
     until_done(loaded, async |daemon, stop| daemon.tick(&stop).await)
@@ -448,11 +451,43 @@ pub(crate) fn work(loaded: &Loaded) -> anyhow::Result<Done> {
     until_done(loaded, async |daemon, stop| daemon.work(&stop).await)
 }
 
-/// Runs work that ends by itself, with the limits of the daemon.
-fn until_done(
+/// Ticks until `follow` returns, which watches the blackboard meanwhile. Running items are allowed
+/// to finish.
+pub(crate) fn tick_until<T>(
     loaded: &Loaded,
-    work: impl AsyncFnOnce(&Daemon, CancellationToken) -> anyhow::Result<Done>,
-) -> anyhow::Result<Done> {
+    follow: impl AsyncFnOnce(&Db) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    until_done(loaded, async |daemon, stop| {
+        let ended = CancellationToken::new();
+        let work = async {
+            while !ended.is_cancelled() && !stop.is_cancelled() {
+                daemon.tick(&stop).await?;
+                tokio::select! {
+                    () = tokio::time::sleep(LOOK_AGAIN) => {}
+                    () = ended.cancelled() => {}
+                    () = stop.cancelled() => {}
+                }
+            }
+            Ok(())
+        };
+        let watch = async {
+            let followed = tokio::select! {
+                followed = follow(daemon.db()) => followed,
+                () = stop.cancelled() => Err(anyhow::anyhow!("interrupted")),
+            };
+            ended.cancel();
+            followed
+        };
+        let ((), followed) = tokio::try_join!(work, watch)?;
+        Ok(followed)
+    })
+}
+
+/// Runs work that ends by itself, with the limits of the daemon.
+fn until_done<T>(
+    loaded: &Loaded,
+    work: impl AsyncFnOnce(&Daemon, CancellationToken) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let bounds = Bounds::new(loaded.config.dispatch.stop_grace_s);
     let done = bounds.block_on(async {
         let signals = StopSignals::listen([

@@ -17,11 +17,15 @@ use crate::failpoint::crash_point;
 use crate::git::{FileChange, FileStatus, GitError, HeadAt, only_prose_about_review};
 use crate::proposal::{Decision, Escalation, decision};
 use crate::review_text::{FindingAnswer, Stance, read_answers};
-use crate::text::short_sha;
+use crate::sanitize;
+use crate::text::{self, short_sha};
 use crate::work::{GateResult, Run};
 
 /// Maximum bytes of a diff that is only judged, not shown.
 const DIFF_CAP: usize = 1024 * 1024;
+
+/// Maximum number of characters quoted from the answer of an agent that implemented nothing.
+const EXPLANATION: usize = 300;
 
 /// Start and last run of a fix.
 #[derive(Debug, Clone, Copy)]
@@ -135,13 +139,16 @@ impl Task {
             let denied = |run: &Run| agent::denied(&PathBuf::from(&run.dir));
             let denied: Vec<String> = runs.iter().flat_map(denied).collect();
             return Ok(Some(match denied.as_slice() {
-                [] => reason,
+                [] => format!("{reason}{}", self.explanation(runs)),
                 denied => format!("{reason}; it was denied: {}", named(denied)),
             }));
         }
         let is_deleted = |file: &FileChange| file.status == FileStatus::Deleted;
         if diff.files.iter().all(is_deleted) && self.git.is_empty_tree(place, head_after).await? {
             return Ok(Some("the agent removed every file".to_owned()));
+        }
+        if self.is_implementation() {
+            return Ok(None);
         }
         let id = &self.change.change_id;
         let findings = self.read_of(id, bb::finding_list).await?.into_iter();
@@ -154,6 +161,17 @@ impl Task {
             )));
         }
         Ok(None)
+    }
+
+    /// Returns the start of the answer of an agent that implemented nothing: it was asked to explain why.
+    fn explanation(&self, runs: &[Run]) -> String {
+        let last = runs.last().filter(|_| self.is_implementation());
+        let answer = last.and_then(|run| agent::answer(&PathBuf::from(&run.dir)).ok());
+        let answer = answer.unwrap_or_default();
+        match text::truncate(sanitize::line(&answer).trim(), EXPLANATION) {
+            answer if answer.is_empty() => String::new(),
+            answer => format!("; its answer: {answer}"),
+        }
     }
 
     /// Records why a run's work is not used; `withdraw` does the rest, also after a crash.
@@ -195,14 +213,25 @@ impl Task {
             Some(_) => format!(", and its work (refs/remand/wip/{run_id})"),
             None => String::new(),
         };
-        let decision = decision!(
-            "read the review and the agent's log ({log}{see_gates}){see_work}; then {refine}, {retry}, or fix it by hand and {submit}",
-            log = Decision::command(format!("remand log {run_id}")),
-            see_gates = see_gates,
-            refine = Decision::refine(&change_id),
-            retry = Decision::retry(&change_id),
-            submit = self.change.submit_advice(),
-        );
+        let log = Decision::command(format!("remand log {run_id}"));
+        let decision = if self.is_implementation() {
+            decision!(
+                "read the agent's log ({log}){see_work}; then change the task ({edit}), {retry}, or close it ({cancel})",
+                log = log,
+                edit = Decision::command(format!("remand edit {change_id} --body …")),
+                retry = Decision::retry(&change_id),
+                cancel = Decision::cancel(&change_id),
+            )
+        } else {
+            decision!(
+                "read the review and the agent's log ({log}{see_gates}){see_work}; then {refine}, {retry}, or fix it by hand and {submit}",
+                log = log,
+                see_gates = see_gates,
+                refine = Decision::refine(&change_id),
+                retry = Decision::retry(&change_id),
+                submit = self.change.submit_advice(),
+            )
+        };
         let failure = Escalation::new(reason, decision).with_wip(restored.wip);
         self.write("withdraw", move |conn| {
             for run in &runs {

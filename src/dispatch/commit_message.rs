@@ -3,7 +3,7 @@
 
 use super::interrupt::Result;
 use super::task::Task;
-use crate::change::ChangeId;
+use crate::change::{Change, ChangeId};
 use crate::dispatch::prompts::prompt_parts::{answered, was_told};
 use crate::review_text::Stance;
 use crate::work::{GateResult, ItemId, Run};
@@ -43,6 +43,9 @@ struct Message<'a> {
 impl Task {
     /// The message of the commit that ends `run`, the last of `runs`.
     pub(super) async fn message(&self, run: &Run, runs: &[Run]) -> Result<String> {
+        if self.is_implementation() {
+            return Ok(task_message(&self.change, &self.item.item_id));
+        }
         let before: Vec<&Run> = runs
             .iter()
             .filter(|one| one.run_id != run.run_id && one.head_after.is_some())
@@ -96,6 +99,15 @@ impl Task {
         }
         Ok(notes)
     }
+}
+
+/// The message for what an implementation left uncommitted.
+fn task_message(change: &Change, item_id: &ItemId) -> String {
+    format!(
+        "{}\n\nRemand-Change: {}\nRemand-Item: {item_id}\n",
+        harmless(&change.title, WIDTH),
+        change.change_id
+    )
 }
 
 impl Message<'_> {

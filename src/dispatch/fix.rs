@@ -21,7 +21,7 @@ use crate::work::{Ended, GateResult, Run};
 
 /// The next step of a fix, derived from its last run whose work counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     /// Nothing ran yet, or no run counts.
     Begin,
     /// A run has no end on the blackboard: it just ended, or a crash interrupted it.
@@ -36,7 +36,7 @@ enum Step {
     Finish(String),
 }
 
-fn next_step(last: Option<&Run>, remaining: Remaining) -> Step {
+pub(super) fn next_step(last: Option<&Run>, remaining: Remaining) -> Step {
     let Some(run) = last else { return Step::Begin };
     if run.ended.is_none() {
         return Step::Conclude;

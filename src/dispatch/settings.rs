@@ -59,6 +59,7 @@ pub(crate) struct Settings {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
+    pub(crate) implement: Duration,
     pub(crate) review: Duration,
     pub(crate) fix: Duration,
     pub(crate) idle: Duration,

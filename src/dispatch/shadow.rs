@@ -18,7 +18,7 @@ use crate::dispatch::prompts::prompt_context::Purpose;
 use crate::dispatch::run::launch::{make_folder, write};
 use crate::git::Place;
 use crate::text::count;
-use crate::work::{Item, Run, Source};
+use crate::work::{Item, LoopStep, Run};
 
 /// Number of runs that an estimate is based on.
 const RUNS: i64 = 50;
@@ -61,10 +61,10 @@ impl Dispatch {
             ..Signs::default()
         };
         let task = Task::begin(self, claimed, signs).await?;
-        let phase = if item.source == Source::ReviewFix {
-            Phase::Fix
-        } else {
-            Phase::Review
+        let phase = match item.source.step() {
+            Some(LoopStep::Implement) => Phase::Implement,
+            Some(LoopStep::Fix) => Phase::Fix,
+            Some(LoopStep::Review | LoopStep::OpenPull) | None => Phase::Review,
         };
         let agent = task.agent(phase).ok();
         let (prompt, trouble) = match task.shadow_prompt(phase).await {
@@ -186,8 +186,9 @@ impl Task {
 
     /// The file that stores the prompt, and the prompt.
     async fn shadow_prompt(&self, phase: Phase) -> Result<(String, String)> {
-        let (place, head, base) = self.commits().await?;
+        let (place, head, base) = self.commits(phase).await?;
         let text = match phase {
+            Phase::Implement => self.implement_prompt(&base, &head).await?.text,
             Phase::Fix => self.fix_prompt(&base, &head, Purpose::Feedback).await?.text,
             Phase::Review => {
                 let diff = self.git.diff(&place, &base, &head, DIFF_CAP).await?;
@@ -202,7 +203,11 @@ impl Task {
     }
 
     /// Returns the place to read from, the head, and the merge base.
-    async fn commits(&self) -> Result<(Place, String, String)> {
+    async fn commits(&self, phase: Phase) -> Result<(Place, String, String)> {
+        if phase == Phase::Implement {
+            let head = self.first_commit().await?;
+            return Ok((self.project_of_git().repository(), head.clone(), head));
+        }
         if !self.change.has_pr() {
             let worktree = self.git.worktree_at(self.worktree()).await?;
             let head = worktree.head.clone().ok_or_else(|| self.no_branch())?;

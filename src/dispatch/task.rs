@@ -18,6 +18,7 @@ use crate::git::Git;
 use crate::process::{self, Running};
 use crate::project_settings::ProjectSettings;
 use crate::proposal::{Decision, Escalation, decision};
+use crate::task::TaskRow;
 use crate::work::{Claim, Item, LoopStep, Run};
 
 /// One claimed item.
@@ -28,6 +29,8 @@ pub(super) struct Task {
     pub(super) change: Change,
     pub(super) project: Project,
     pub(super) rules: ProjectSettings,
+    /// `None` if the change was not made from a task.
+    pub(super) task: Option<TaskRow>,
     pub(super) git: Git,
     /// Set for a review in shadow mode, which has no effect.
     pub(super) in_shadow: bool,
@@ -106,7 +109,9 @@ impl Task {
                 process::end_marked(git_mark(&task.change.worktree).as_ref()).await?;
                 task.recover_others().await?;
                 let done = match task.item.source.step() {
+                    Some(LoopStep::Implement) => task.implement().await,
                     Some(LoopStep::Fix) => task.fix().await,
+                    Some(LoopStep::OpenPull) => task.open_pull().await,
                     Some(LoopStep::Review) => task.review().await,
                     // The claim takes only the two.
                     None => Ok(()),
@@ -142,7 +147,14 @@ impl Task {
             .db
             .read_of(&claimed.change.project_id, bb::project)
             .await?;
-        let rules = (dispatch.settings.rules)(&project.project_id);
+        let mut rules = (dispatch.settings.rules)(&project.project_id);
+        let task = dispatch
+            .db
+            .read_of(&claimed.change.change_id, bb::task)
+            .await?;
+        if let Some(task) = &task {
+            rules.choose_agents(task.agent.as_deref(), task.review_agent.as_deref());
+        }
         let git = dispatch.settings.git_in(&claimed.change.worktree);
         let id = &claimed.change.change_id;
         git.pass_over(&dispatch.db.read_of(id, bb::gate_leftovers).await?);
@@ -154,6 +166,7 @@ impl Task {
             dispatch: Arc::clone(dispatch),
             project,
             rules,
+            task,
             git,
             signs,
         })

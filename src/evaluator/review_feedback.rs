@@ -17,6 +17,10 @@ pub(crate) fn propose(
         return None;
     }
     let begins_round = pending.iter().any(|rejection| rejection.by_person);
+    // A person starts each fix.
+    if !change.auto_review && !begins_round {
+        return None;
+    }
     if let Some(escalation) = reached(change, history, begins_round) {
         let mut items = pending.iter().rev().map(|one| &one.rejected.item_id);
         let rejected_item = items.find_map(Clone::clone);

@@ -322,6 +322,15 @@ bodies! {
         weaker: Vec<String>;
         more: usize,
     }
+    Implemented {
+        item_id: Option<ItemId>,
+        head_before: String,
+        head_after: String,
+        commits: usize,
+        files: Vec<String>;
+        more: usize,
+    }
+    PrCreated { repo: Option<String>, number: i64, url: String, head: String, draft: bool, found: bool }
     DaemonEnded { cause: String, pid: u32, silent_since: Option<Time>, runs: Vec<RunId> }
 }
 

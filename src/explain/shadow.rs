@@ -109,6 +109,8 @@ fn not_looked_at(facts: &Facts, item: &Item) -> String {
 
 fn would(item: &Item) -> String {
     match item.source.step() {
+        Some(LoopStep::Implement) => "would implement the task".to_owned(),
+        Some(LoopStep::OpenPull) => "would open the pull request".to_owned(),
         Some(LoopStep::Review) => "would review".to_owned(),
         Some(LoopStep::Fix) => "would fix".to_owned(),
         None => {

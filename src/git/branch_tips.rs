@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::branch::check_branch_name;
+use super::check_branch_name;
 use super::command::GitCommand;
 use super::{Git, Place, Result};
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Operation;
-use super::branch::BadBranchName;
 use super::bytes::lossy;
+use crate::branch_name::BadBranchName;
 use crate::process::ProcessError;
 
 /// Result of a git operation.

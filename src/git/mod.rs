@@ -14,7 +14,6 @@
 mod agent_config;
 mod agent_config_journal;
 mod agent_config_paths;
-mod branch;
 mod branch_tips;
 mod bytes;
 mod cache;
@@ -65,8 +64,8 @@ use tokio::sync::OnceCell;
 
 use crate::sandbox::Sandbox;
 
+pub(crate) use crate::branch_name::check_branch_name;
 pub(crate) use agent_config_paths::is_agent_config;
-pub(crate) use branch::check_branch_name;
 pub(crate) use checkout::{Checkout, Kept};
 pub(crate) use checkout_fingerprint::CheckoutFingerprint;
 pub(crate) use command::{is_older, utf8};

@@ -11,6 +11,7 @@ use crate::finding::{Finding, FindingId};
 use crate::prompt::fence;
 use crate::prompt::portion::{Rank, Waiting, portion};
 use crate::prompt::sanitize::{self, Cleaned, Keep};
+use crate::task::TaskIssue;
 use crate::work::{PromptCut, Rejection, Section, Unit};
 
 const PLAN_CAP: usize = 64 << 10;
@@ -86,6 +87,26 @@ pub(crate) struct FixContext {
     pub(crate) nonce: u128,
 }
 
+/// Input of the prompt for implementing a task.
+#[derive(Debug, Clone)]
+pub(crate) struct ImplementContext {
+    pub(crate) title: String,
+    pub(crate) branch: String,
+    pub(crate) base: String,
+    pub(crate) base_sha: String,
+    pub(crate) head_sha: String,
+    /// Description of the task, in addition to its title.
+    pub(crate) task: Option<String>,
+    pub(crate) plan: Option<String>,
+    pub(crate) issue: Option<IssueText>,
+    /// Commands that must pass before the pull request is opened, in shell syntax.
+    pub(crate) gates: Vec<String>,
+    /// Output of an earlier run that failed.
+    pub(crate) last_run_tail: Option<String>,
+    pub(crate) environment: AgentEnvironment,
+    pub(crate) nonce: u128,
+}
+
 /// The environment that an agent runs in, as far as its prompt describes it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AgentEnvironment {
@@ -108,6 +129,20 @@ pub(crate) struct IssueText {
     pub(crate) number: i64,
     pub(crate) title: String,
     pub(crate) body: String,
+}
+
+impl IssueText {
+    /// Returns the issue of a task, with the comments that were accepted with it.
+    pub(crate) fn of_task(issue: &TaskIssue) -> Self {
+        let comments = issue.comments.iter();
+        let comments =
+            comments.map(|one| format!("\n\nComment by {}:\n\n{}", one.author, one.body));
+        Self {
+            number: issue.number,
+            title: issue.title.clone(),
+            body: format!("{}{}", issue.body, comments.collect::<String>()),
+        }
+    }
 }
 
 /// Input of the prompt for a reviewer whose answer could not be parsed.
@@ -205,7 +240,7 @@ impl FixContext {
             plan => self.plan.as_deref().map(|plan| tally.block(Section::Plan, plan, PLAN_CAP, Keep::Head)),
             description => self.description.as_deref().map(|text| tally.description(text)),
             issue => self.issue.as_ref().map(|issue| tally.issue(issue)),
-            gates => self.gates.iter().map(|gate| sanitize::block(gate, GATE_CAP, Keep::Head).text).collect::<Vec<_>>(),
+            gates => commands(&self.gates),
             guidance,
             feedback,
             findings_left_out => total - findings.len(),
@@ -220,6 +255,33 @@ impl FixContext {
         };
         (values, tally)
     }
+}
+
+impl ImplementContext {
+    pub(super) fn values(&self) -> (Value, Tally) {
+        let mut tally = Tally::default();
+        let values = context! {
+            title => tally.line(&self.title),
+            branch => tally.line(&self.branch),
+            base => tally.line(&self.base),
+            base_sha => hex(&self.base_sha),
+            head_sha => hex(&self.head_sha),
+            task => self.task.as_deref().map(|task| tally.block(Section::Task, task, PLAN_CAP, Keep::Head)),
+            plan => self.plan.as_deref().map(|plan| tally.block(Section::Plan, plan, PLAN_CAP, Keep::Head)),
+            issue => self.issue.as_ref().map(|issue| tally.issue(issue)),
+            gates => commands(&self.gates),
+            last_run => self.last_run_tail.as_deref().map(|tail| tally.tail(tail)),
+            time_limit_min => self.environment.minutes(),
+            sandboxed => self.environment.sandboxed,
+            nonce => fence::nonce_text(self.nonce),
+        };
+        (values, tally)
+    }
+}
+
+fn commands(gates: &[String]) -> Vec<String> {
+    let text = |gate: &String| sanitize::block(gate, GATE_CAP, Keep::Head).text;
+    gates.iter().map(text).collect()
 }
 
 impl AgainContext {

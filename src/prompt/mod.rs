@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use minijinja::{Environment, Value};
 
 pub(crate) use context::{
-    AgainContext, AgentEnvironment, Extent, FixContext, GuidanceText, IssueText, ReviewContext,
+    AgainContext, AgentEnvironment, Extent, FixContext, GuidanceText, ImplementContext, IssueText,
+    ReviewContext,
 };
 pub(crate) use validate::Fault;
 pub(crate) use variables::Variable;
@@ -34,6 +35,7 @@ closed_enum! {
         Review = "review",
         Fix = "fix",
         Again = "again",
+        Implement = "implement",
     }
 }
 
@@ -43,6 +45,7 @@ pub(crate) struct Prompts {
     review: Template,
     fix: Template,
     again: Template,
+    implement: Template,
 }
 
 /// Prompt for an agent, and the number of bytes of untrusted text that were omitted.
@@ -74,7 +77,7 @@ pub(crate) enum PromptError {
         #[source]
         source: io::Error,
     },
-    #[error("{} is not a prompt; allowed names: review.md, fix.md and again.md", path.display())]
+    #[error("{} is not a prompt; allowed names: implement.md, review.md, again.md and fix.md", path.display())]
     UnknownFile { path: PathBuf },
     /// A template that cannot be used. `report` shows the location.
     #[error("{report}")]
@@ -101,6 +104,7 @@ impl Prompts {
             review: Template::stock(Name::Review)?,
             fix: Template::stock(Name::Fix)?,
             again: Template::stock(Name::Again)?,
+            implement: Template::stock(Name::Implement)?,
         };
         if let Some(folder) = folder {
             for (name, path) in files_of(folder)? {
@@ -126,6 +130,10 @@ impl Prompts {
         self.again.write(context.values())
     }
 
+    pub(crate) fn implement(&self, context: &ImplementContext) -> Result<Prompt, PromptError> {
+        self.implement.write(context.values())
+    }
+
     /// Lists each prompt with its origin and its variables.
     pub(crate) fn list(&self) -> impl Iterator<Item = (Name, &Origin, &'static [Variable])> {
         Name::ALL
@@ -143,6 +151,7 @@ impl Prompts {
             Name::Review => &self.review,
             Name::Fix => &self.fix,
             Name::Again => &self.again,
+            Name::Implement => &self.implement,
         }
     }
 
@@ -151,6 +160,7 @@ impl Prompts {
             Name::Review => &mut self.review,
             Name::Fix => &mut self.fix,
             Name::Again => &mut self.again,
+            Name::Implement => &mut self.implement,
         }
     }
 }
@@ -161,6 +171,7 @@ impl Name {
             Self::Review => include_str!("../../prompts/review.md"),
             Self::Fix => include_str!("../../prompts/fix.md"),
             Self::Again => include_str!("../../prompts/again.md"),
+            Self::Implement => include_str!("../../prompts/implement.md"),
         }
     }
 }

@@ -161,12 +161,33 @@ const AGAIN: &[Variable] = &[
     NONCE,
 ];
 
+const IMPLEMENT: &[Variable] = &[
+    TITLE,
+    BRANCH,
+    BASE,
+    BASE_SHA,
+    HEAD_SHA,
+    variable! { task: RecordOrNone[text left_out stripped] = "description of the task, or none" },
+    PLAN,
+    variable! {
+        issue: RecordOrNone[number title text left_out] = "issue that describes the task, or none"
+    },
+    variable! { gates: Words = "commands that must pass before the pull request is opened" },
+    variable! {
+        last_run: RecordOrNone[text left_out stripped] = "end of a failed run's output, or none"
+    },
+    TIME_LIMIT_MIN,
+    SANDBOXED,
+    NONCE,
+];
+
 impl Name {
     pub(crate) fn variables(self) -> &'static [Variable] {
         match self {
             Self::Review => REVIEW,
             Self::Fix => FIX,
             Self::Again => AGAIN,
+            Self::Implement => IMPLEMENT,
         }
     }
 

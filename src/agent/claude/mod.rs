@@ -79,7 +79,7 @@ impl Claude {
         add(&["-p", "--output-format", "stream-json", "--verbose"]);
         match errand.phase {
             Phase::Review => add(&["--permission-mode", "dontAsk", "--tools", READING_TOOLS]),
-            Phase::Fix => {
+            Phase::Implement | Phase::Fix => {
                 add(&["--permission-mode", "acceptEdits"]);
                 if !self.allow.is_empty() {
                     add(&["--allowedTools", &self.allow.join(",")]);

@@ -79,7 +79,9 @@ const QUERIES: &[(&str, &str)] = &[
         "I7",
         "SELECT c.change_id || ' is ' || c.state || ', but it has no open item to continue with'
          FROM changes c
-         WHERE c.state IN ('pending_self_review', 'self_reviewing', 'refining', 'reviewing_pr', 'addressing_feedback')
+         WHERE c.state IN ('queued', 'implementing', 'pending_self_review', 'self_reviewing', 'refining', 'reviewing_pr',
+                 'addressing_feedback')
+             AND (c.auto_review OR c.state <> 'pending_self_review')
              AND NOT EXISTS (SELECT 1 FROM work_items w WHERE w.change_id = c.change_id
                  AND w.status IN ('available', 'claimed', 'blocked'))",
     ),
@@ -104,6 +106,21 @@ const QUERIES: &[(&str, &str)] = &[
         "SELECT change_id || ' is ' || CASE WHEN shadow THEN '' ELSE 'not ' END || 'in shadow mode, contrary to its settings'
          FROM changes WHERE shadow <> coalesce(shadow_word,
              (SELECT p.shadow FROM projects p WHERE p.project_id = changes.project_id))",
+    ),
+    (
+        "I7",
+        "SELECT c.change_id || ' is self_review_passed, but its pull request is not queued'
+         FROM changes c
+         WHERE c.state = 'self_review_passed' AND c.opens_pr
+             AND NOT EXISTS (SELECT 1 FROM work_items w WHERE w.change_id = c.change_id AND w.source = 'pull_request'
+                 AND w.status IN ('available', 'claimed', 'blocked'))",
+    ),
+    (
+        "I7",
+        "SELECT c.change_id || ' waits for ' || c.waits_for || ', which is ' || coalesce(f.state, 'gone')
+         FROM changes c LEFT JOIN changes f ON f.change_id = c.waits_for
+         WHERE c.waits_for IS NOT NULL AND c.state NOT IN ('escalated', 'merged', 'closed')
+             AND coalesce(f.state IN ('merged', 'closed', 'escalated'), 1)",
     ),
     (
         "I8",

@@ -22,7 +22,7 @@ pub(crate) struct Migration {
 }
 
 /// Version that `schema.sql` describes: that of the last step.
-pub(crate) const NEWEST: i64 = 5;
+pub(crate) const NEWEST: i64 = 6;
 
 const MIGRATIONS: &[Migration] = &[
     Migration {
@@ -44,6 +44,11 @@ const MIGRATIONS: &[Migration] = &[
         version: 5,
         name: "explaining events and pruned changes",
         sql: include_str!("../migrations/5.sql"),
+    },
+    Migration {
+        version: 6,
+        name: "tasks",
+        sql: include_str!("../migrations/6.sql"),
     },
 ];
 

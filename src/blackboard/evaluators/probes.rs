@@ -41,6 +41,9 @@ pub(crate) fn any_pending(
          CROSS JOIN events ON events.id = newest.event_id
          LEFT JOIN pulls ON pulls.change_id = changes.change_id AND changes.pr_number IS NOT NULL
          WHERE newest.state = 'pending' AND changes.state IN (SELECT value FROM json_each(:states))
+             AND (changes.auto_review OR EXISTS (
+                 SELECT 1 FROM rejections asked WHERE asked.change_id = newest.change_id
+                     AND asked.state = 'pending' AND asked.by_person))
              AND NOT EXISTS (
                  SELECT 1 FROM rejections later WHERE later.change_id = newest.change_id
                      AND later.state = 'pending' AND later.event_id > newest.event_id)

@@ -4,7 +4,7 @@ use super::{pull_request_text, pulls};
 use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::items;
 use crate::blackboard::{BoardError, NewChange, Result, changes};
-use crate::change::{AdoptedBy, Change, State};
+use crate::change::{AdoptedBy, Change, ChangeId, ProjectId, State};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
 use crate::pull_request::{Pull, PullState, Purpose};
@@ -42,14 +42,7 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
         params! { number: pull.number, by: adoption.by, own: adoption.own_worktree, id },
     )?;
     pulls::see_pull(conn, &new.project_id, pull, None)?;
-    // Marks from an earlier adoption would prevent the comments from being read again.
-    conn.execute(
-        "UPDATE pulls SET change_id = :id, acted_on = 'open', etag = NULL, marks = '{}', is_judged = 0,
-             read_at = NULL, read_after = 0, next_read = :now, failures = 0, trouble = NULL, trouble_kind = NULL,
-             slow_reads = 0, kept_pages = '{}', description = NULL, issue = NULL
-         WHERE project_id = :project_id AND number = :number",
-        params! { id, now, project_id: new.project_id, number: pull.number },
-    )?;
+    attach_pull(conn, &new.project_id, pull.number, id, now)?;
     let adopted = NewEvent::about(
         id,
         body::PrAdopted {
@@ -78,4 +71,22 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
         )?;
     }
     Ok((change, true))
+}
+
+/// Gives a pull request to a change. It is read soon, from the beginning: marks from an earlier
+/// adoption would prevent its comments from being read again.
+pub(in crate::blackboard) fn attach_pull(
+    conn: &Connection,
+    project_id: &ProjectId,
+    number: i64,
+    id: &ChangeId,
+    now: Time,
+) -> Result<()> {
+    conn.run(
+        "UPDATE pulls SET change_id = :id, acted_on = 'open', etag = NULL, marks = '{}', is_judged = 0,
+             read_at = NULL, read_after = 0, next_read = :now, failures = 0, trouble = NULL, trouble_kind = NULL,
+             slow_reads = 0, kept_pages = '{}', description = NULL, issue = NULL
+         WHERE project_id = :project_id AND number = :number",
+        params! { id, now, project_id, number },
+    )
 }

@@ -3,11 +3,12 @@
 
 use super::operator_actions::instruct;
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::work::hold;
+use crate::blackboard::work::{hold, items};
 use crate::blackboard::{Result, changes};
 use crate::change::{Change, ChangeId};
 use crate::clock::Time;
 use crate::event::body::Action;
+use crate::work::Status;
 
 pub(crate) fn pause(
     conn: &Connection,
@@ -80,7 +81,7 @@ pub(crate) fn resume_by_rules(conn: &Connection, id: &ChangeId, now: Time) -> Re
 /// Makes blocked items available, if nothing blocks them any more.
 pub(crate) fn unblock_if_free(conn: &Connection, id: &ChangeId) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
-    if !change.paused && change.held_until.is_none() {
+    if items::queued_status(Some(&change)) == Status::Available {
         hold::unblock(conn, id)?;
     }
     Ok(change)

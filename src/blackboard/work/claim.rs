@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::items::{self, about_item, change_id_of};
 use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::{BoardError, Result, changes, rejections};
-use crate::change::Change;
+use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::body;
-use crate::state::Trigger;
+use crate::state::{NoSuchMove, Trigger};
 use crate::work::{Claim, Item, Source};
 
 /// Item that is ours until the lease expires.
@@ -53,27 +53,19 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
             "UPDATE work_items SET status = 'claimed', claimed_by = :holder, epoch = epoch + 1,
                  attempt = attempt + 1, lease_expires_at = :until
              WHERE status = 'available' AND item_id = (
-                 SELECT item_id FROM (
-                     SELECT * FROM (SELECT item_id, priority, created_at FROM work_items AS w
-                         WHERE source = 'code_review' AND status = 'available' AND not_before IS NULL
+                 SELECT first.item_id
+                 FROM (VALUES ('code_review'), ('review_fix'), ('manual'), ('pull_request'), ('github'), ('specflow')) AS runnable
+                 CROSS JOIN work_items AS first ON first.item_id = (
+                     SELECT item_id FROM work_items AS w
+                     WHERE source = runnable.column1 AND status = 'available' AND not_before IS NULL AND change_id IS NOT NULL
                          AND NOT EXISTS (SELECT 1 FROM work_items AS c WHERE c.status = 'claimed' AND c.worktree = w.worktree)
-                         ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
-                     UNION ALL
-                     SELECT * FROM (SELECT item_id, priority, created_at FROM work_items AS w
-                         WHERE source = 'review_fix' AND status = 'available' AND not_before IS NULL
-                         AND NOT EXISTS (SELECT 1 FROM work_items AS c WHERE c.status = 'claimed' AND c.worktree = w.worktree)
-                         ORDER BY priority, created_at, length(item_id), item_id LIMIT 1))
-                 ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
+                     ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
+                 ORDER BY first.priority, first.created_at, length(first.item_id), first.item_id LIMIT 1)
              RETURNING *",
             params! { holder: holding.holder, until: now.plus(holding.lease) })?;
         let Some(item) = claimed else { return Ok(None) };
         let change_id = change_id_of(&item)?;
-        let trigger = if item.source == Source::ReviewFix {
-            Trigger::FixClaimed
-        } else {
-            Trigger::ReviewClaimed
-        };
-        let change = match changes::advance(conn, change_id, trigger, "remand", now) {
+        let change = match enter(conn, change_id, item.source, now) {
             // An item that its change cannot use (created by hand, for example) must not block the others.
             Err(BoardError::NoSuchMove(refused)) => {
                 items::cancel_item(conn, &item.item_id, &refused.to_string(), "remand", now)?;
@@ -91,6 +83,21 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
             in_shadow: false,
         }));
     }
+}
+
+/// Moves the change of a claimed item. An item that its change cannot use is refused.
+fn enter(conn: &Connection, id: &ChangeId, source: Source, now: Time) -> Result<Change> {
+    if let Some(trigger) = items::claimed_by(source) {
+        return changes::advance(conn, id, trigger, "remand", now);
+    }
+    let change = crate::blackboard::change(conn, id)?;
+    if change.state == State::SelfReviewPassed {
+        return Ok(change);
+    }
+    Err(BoardError::NoSuchMove(NoSuchMove {
+        state: change.state,
+        trigger: Trigger::PrMade,
+    }))
 }
 
 /// Returns the metadata of the event of a claim.
@@ -194,8 +201,9 @@ pub(crate) fn take_from_dead(conn: &Connection, claim: &Claim, now: Time) -> Res
 /// True if a claim would find anything: two index lookups, no lock taken.
 pub(crate) fn anything_ready(conn: &Connection, now: Time) -> Result<bool> {
     conn.value(
-        "SELECT EXISTS (SELECT 1 FROM work_items WHERE source IN ('code_review', 'review_fix')
-                 AND status = 'available' AND not_before IS NULL)
+        "SELECT EXISTS (SELECT 1 FROM work_items
+                 WHERE source IN ('code_review', 'review_fix', 'manual', 'pull_request', 'github', 'specflow')
+                     AND status = 'available' AND not_before IS NULL AND change_id IS NOT NULL)
              OR EXISTS (SELECT 1 FROM work_items WHERE status = 'available' AND not_before <= :now)",
         params! { now },
     )
@@ -204,6 +212,7 @@ pub(crate) fn anything_ready(conn: &Connection, now: Time) -> Result<bool> {
 const UNKNOWN: &str = "SELECT * FROM work_items AS w
                        WHERE source IN ('github', 'specflow', 'manual', 'pull_request', 'feedback_analysis')
                        AND status = 'available' AND not_before IS NULL
+                       AND (change_id IS NULL OR source = 'feedback_analysis')
                        AND NOT EXISTS (SELECT 1 FROM events WHERE target_type = 'work_item' AND target_id = w.item_id
                        AND event_type = 'skipped')";
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::claim::fenced;
 use super::items::{self, about_item, change_id_of};
+use super::tasks;
 use crate::blackboard::escalate::{escalate, set_final};
 use crate::blackboard::forge::{outbox, pulls};
 use crate::blackboard::operator::guidance;
@@ -122,10 +123,7 @@ pub(crate) fn finish_review(
             set_final(conn, id, Some(FinalVerdict::Approved))?;
             settle(conn, id)?;
             let after = changes::advance(conn, id, Trigger::ReviewApproved, "remand", now)?;
-            if after.state == State::SelfReviewPassed && !after.has_pr() {
-                return changes::advance(conn, id, Trigger::LocalOnly, "remand", now);
-            }
-            Ok(after)
+            tasks::leave_self_review(conn, after, now)
         }
         Verdict::ChangesRequested => {
             complete(conn, &item, now)?;
@@ -300,7 +298,29 @@ pub(crate) fn finish_fix(
     if let Some(rest) = &done.rest {
         return hand_over_rest(conn, &item, id, rest, now);
     }
-    requeue_review(conn, &after, format!("code_review:{}", item.item_id), now)?;
+    next_review(conn, &after, format!("code_review:{}", item.item_id), now)
+}
+
+/// Queues the review of a new head, once per key. Without reviews, the next stage follows; a change
+/// whose reviews are started by a person waits.
+pub(crate) fn next_review(
+    conn: &Connection,
+    change: &Change,
+    key: String,
+    now: Time,
+) -> Result<Change> {
+    let id = &change.change_id;
+    if !change.is_reviewed() {
+        return match change.state {
+            State::AwaitingPrFeedback => {
+                changes::advance(conn, id, Trigger::NothingPending, "remand", now)
+            }
+            _ => tasks::leave_self_review(conn, change.clone(), now),
+        };
+    }
+    if change.auto_review {
+        requeue_review(conn, change, key, now)?;
+    }
     crate::blackboard::change(conn, id)
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::claim;
 use crate::blackboard::Result;
+use crate::blackboard::operator::pause;
 use crate::blackboard::sql::{Connection, params};
 use crate::change::{Change, ChangeId, HoldKind};
 use crate::clock::Time;
@@ -160,9 +161,7 @@ pub(crate) fn end_hold(conn: &Connection, change: &Change, why: &str, now: Time)
         "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL, updated_at = :now WHERE change_id = :id",
         params! { now, id: change.change_id },
     )?;
-    if !change.paused {
-        unblock(conn, &change.change_id)?;
-    }
+    pause::unblock_if_free(conn, &change.change_id)?;
     let event = NewEvent::about(
         &change.change_id,
         body::Resumed {

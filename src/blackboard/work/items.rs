@@ -91,7 +91,10 @@ pub(crate) fn insert(
 
 /// Returns the status of an item that enters the queue.
 pub(crate) fn queued_status(change: Option<&Change>) -> Status {
-    if change.is_some_and(|change| change.paused || change.held_until.is_some()) {
+    let is_blocked = |change: &Change| {
+        change.paused || change.held_until.is_some() || change.waits_for.is_some()
+    };
+    if change.is_some_and(is_blocked) {
         Status::Blocked
     } else {
         Status::Available

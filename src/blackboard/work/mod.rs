@@ -8,3 +8,4 @@ pub(super) mod gate_rejection;
 pub(super) mod hold;
 pub(super) mod items;
 pub(super) mod runs;
+pub(super) mod tasks;

@@ -136,7 +136,8 @@ fn note_plan(
         | PlanReason::WholeName
         | PlanReason::SharedWords
         | PlanReason::OnlyFolder
-        | PlanReason::TopLevel => {
+        | PlanReason::TopLevel
+        | PlanReason::Named => {
             if plan.unread.is_empty() {
                 return Ok(());
             }

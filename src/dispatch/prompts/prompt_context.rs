@@ -13,12 +13,12 @@ use crate::event::{Event, body};
 use crate::finding::{Finding, FindingId, Outcome};
 use crate::git::Diff;
 use crate::prompt::{
-    AgainContext, AgentEnvironment, Extent, FixContext, GuidanceText, IssueText, Prompt,
-    ReviewContext,
+    AgainContext, AgentEnvironment, Extent, FixContext, GuidanceText, ImplementContext, IssueText,
+    Prompt, ReviewContext,
 };
 use crate::pull_request::{LinkedIssue, Trust, last_lines};
 use crate::sandbox::Backend;
-use crate::work::{Item, PlanSource, PromptCut, Rejection, Source};
+use crate::work::{Item, PlanReason, PlanSource, PromptCut, Rejection, Source};
 
 impl Task {
     /// Builds the prompt of a review, or of a repeated one if the last answer was unclear; a reviewer with a resumed
@@ -35,7 +35,7 @@ impl Task {
         let open = open.into_iter().map(bb::OpenFinding::into_finding);
         let open_findings: Vec<Finding> = open.collect();
         let feedback_limit = self.dispatch.settings.limits.feedback;
-        let Plan { text: plan, source } = plan(self.worktree(), &self.change.branch);
+        let Plan { text: plan, source } = self.plan();
         let (description, issue) = self.purpose().await?;
         let context = ReviewContext {
             title: self.change.title.clone(),
@@ -89,8 +89,67 @@ impl Task {
         }
     }
 
-    /// The description of the pull request and the issue that it closes, if agents may read them.
+    /// Builds the prompt for the implementation of the task.
+    pub(crate) async fn implement_prompt(&self, base: &str, head: &str) -> Result<AgentPrompt> {
+        let last = self.read_of(&self.item.item_id, bb::last_run).await?;
+        let Plan { text: plan, source } = self.plan();
+        let (task, issue) = self.purpose().await?;
+        let time_limit = self.dispatch.settings.limits.implement;
+        let context = ImplementContext {
+            title: self.change.title.clone(),
+            branch: self.change.branch.clone(),
+            base: self.change.base.clone(),
+            base_sha: base.to_owned(),
+            head_sha: head.to_owned(),
+            task,
+            plan,
+            issue,
+            gates: self.gate_lines(),
+            last_run_tail: last.and_then(|run| output_of(&run.dir)),
+            environment: self.environment(time_limit).await,
+            nonce: nonce(),
+        };
+        let prompt = self.dispatch.settings.prompts.implement(&context)?;
+        Ok(AgentPrompt {
+            text: prompt.text,
+            part: self.runs().await?.len() + 1,
+            plan: source,
+            coverage: Vec::new(),
+            cuts: prompt.cuts,
+        })
+    }
+
+    /// Returns the specification that the task names, otherwise that of the branch in `.specify/`.
+    fn plan(&self) -> Plan {
+        let spec = self.task.as_ref().and_then(|task| task.spec.clone());
+        let Some(spec) = spec else {
+            return plan(self.worktree(), &self.change.branch);
+        };
+        Plan {
+            text: Some(spec.text),
+            source: Some(PlanSource {
+                folder: Some(spec.path.clone()),
+                reason: PlanReason::Named,
+                folders: vec![spec.path],
+                unread: Vec::new(),
+            }),
+        }
+    }
+
+    fn gate_lines(&self) -> Vec<String> {
+        self.rules
+            .gates
+            .iter()
+            .map(|gate| shell_line(gate))
+            .collect()
+    }
+
+    /// The description and the issue of a task; otherwise those of the pull request, if agents may read them.
     async fn purpose(&self) -> Result<(Option<String>, Option<IssueText>)> {
+        if let Some(task) = &self.task {
+            let text = Some(task.text.clone()).filter(|text| !text.trim().is_empty());
+            return Ok((text, task.issue.as_ref().map(IssueText::of_task)));
+        }
         let id = &self.change.change_id;
         let Some(pull) = self.read_of(id, bb::pull_of_change).await? else {
             return Ok((None, None));
@@ -198,9 +257,8 @@ impl Task {
             Purpose::RedGates(output) => (BTreeMap::new(), output),
         };
         let part = self.runs().await?.len() + 1;
-        let Plan { text: plan, source } = plan(self.worktree(), &self.change.branch);
+        let Plan { text: plan, source } = self.plan();
         let (description, issue) = self.purpose().await?;
-        let gates = self.rules.gates.iter();
         let context = FixContext {
             title: self.change.title.clone(),
             branch: self.change.branch.clone(),
@@ -215,7 +273,7 @@ impl Task {
             plan,
             description,
             issue,
-            gates: gates.map(|gate| shell_line(gate)).collect(),
+            gates: self.gate_lines(),
             rejections,
             guidance,
             feedback_limit: self.dispatch.settings.limits.feedback,

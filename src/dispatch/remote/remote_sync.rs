@@ -148,7 +148,7 @@ impl Task {
     /// If the check fails, the question is left until credentials are needed.
     pub(crate) async fn see_settings(&self) -> Result<()> {
         let remote = self.dispatch.settings.forge.remote(&self.project);
-        let Some(remote) = remote.filter(|_| self.change.has_pr()) else {
+        let Some(remote) = remote.filter(|_| self.follows_remote()) else {
             return Ok(());
         };
         let remote = remote.marked(&git_mark(&self.change.worktree));

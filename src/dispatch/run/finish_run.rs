@@ -73,7 +73,7 @@ impl Task {
             over.end = RunOutcome::Agent(End::Lost);
         }
         let is_put_back = over.end != RunOutcome::Agent(End::Good)
-            || phase == Phase::Review
+            || !phase.writes()
             || self.is_for_a_person(&over.checkout);
         let later = if is_put_back {
             commits_since(&self.git, &found.now, run).await?
@@ -187,7 +187,7 @@ impl Task {
         let escalate_checkout = self.is_for_a_person(&checkout);
         // The work of a fixer that also wrote elsewhere is not used; a reviewer's verdict still counts.
         let discarded =
-            end != RunOutcome::Agent(End::Good) || (escalate_checkout && phase == Phase::Fix);
+            end != RunOutcome::Agent(End::Good) || (escalate_checkout && phase.writes());
         let max_lost = self.dispatch.settings.max_lost_runs;
         let fenced = self.signs.fenced.is_cancelled();
         let (claim, id, change_id, item_id) = (

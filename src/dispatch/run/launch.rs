@@ -49,12 +49,19 @@ impl Task {
     pub(crate) fn agent(&self, phase: Phase) -> Result<Agent> {
         let name = match phase {
             Phase::Review => &self.rules.review_agent,
-            Phase::Fix => &self.rules.agent,
+            Phase::Implement | Phase::Fix => &self.rules.agent,
         };
         let agent = name.as_deref().and_then(&self.dispatch.settings.agent);
+        // The model of a task is one of its agent: another reviewer does not know it.
+        let model = self.task.as_ref().and_then(|task| task.model.clone());
+        let model = model.filter(|_| *name == self.rules.agent);
+        let agent = agent.map(|agent| Agent {
+            model: model.or(agent.model),
+            ..agent
+        });
         agent.ok_or_else(|| {
             let reason = format!(
-                "no agent is configured for a {phase}: add [agents.NAME] with its command to the configuration and \
+                "no agent is configured for phase `{phase}`: add [agents.NAME] with its command to the configuration and \
                  set agent = \"NAME\" (a running daemon loads it automatically, or immediately with `remand reload`)"
             );
             Interrupt::hold_by(HoldKind::NoAgent, reason)
@@ -177,10 +184,10 @@ impl Task {
             dir: &dir,
             limits: process::Limits {
                 idle: limits.idle,
-                total: if launch.phase == Phase::Review {
-                    limits.review
-                } else {
-                    limits.fix
+                total: match launch.phase {
+                    Phase::Implement => limits.implement,
+                    Phase::Review => limits.review,
+                    Phase::Fix => limits.fix,
                 },
                 grace: limits.grace,
             },

@@ -48,6 +48,7 @@ impl Task {
         let head = match self.git.made_so_far(&project, self.worktree()).await? {
             Made::Whole => return self.worktree_is_made().await,
             Made::Empty { head } => head,
+            Made::Not if self.change.is_task() => self.first_commit().await?,
             Made::Not => {
                 let remote = self.remote().await?;
                 let head = self.remote_head(&remote).await?;

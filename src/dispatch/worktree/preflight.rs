@@ -337,7 +337,7 @@ impl Task {
         place: &Place,
         head: &str,
     ) -> Result<(String, String)> {
-        let (base, tree) = if self.change.has_pr() {
+        let (base, tree) = if self.follows_remote() {
             let tree = self.git.tree_of(place, head).await?;
             (self.base_head(place).await?, tree)
         } else {
@@ -361,11 +361,16 @@ impl Task {
         })
     }
 
+    /// True if the change has a pull request or will get one.
+    pub(crate) fn follows_remote(&self) -> bool {
+        self.change.has_pr() || self.change.opens_pr
+    }
+
     /// The base of a pull request is the branch on the remote: the local one may be old, missing, or changed by an
     /// agent.
-    async fn base_head(&self, place: &Place) -> Result<Option<String>> {
+    pub(crate) async fn base_head(&self, place: &Place) -> Result<Option<String>> {
         let base = &self.change.base;
-        if !self.change.has_pr() {
+        if !self.follows_remote() {
             return Ok(self.git.base_head(place, base).await?);
         }
         let remote = self.remote().await?;

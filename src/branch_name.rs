@@ -50,9 +50,58 @@ pub(crate) fn check_branch_name(name: &str) -> Result<(), BadBranchName> {
     Ok(())
 }
 
+/// Placeholder in a template for branch names.
+pub(crate) const SLUG: &str = "{slug}";
+
+/// Maximum length of the words in a branch name.
+const SLUG_CHARS: usize = 48;
+
+/// Returns the words of a title as part of a branch name: `add-a-login-page`.
+pub(crate) fn slug(title: &str) -> String {
+    let mut slug = String::new();
+    for word in title.split(|c: char| !c.is_alphanumeric()) {
+        let word = word.to_lowercase();
+        if word.is_empty() {
+            continue;
+        }
+        if slug.chars().count() + 1 + word.chars().count() > SLUG_CHARS {
+            if slug.is_empty() {
+                slug.extend(word.chars().take(SLUG_CHARS));
+            }
+            break;
+        }
+        if !slug.is_empty() {
+            slug.push('-');
+        }
+        slug.push_str(&word);
+    }
+    if slug.is_empty() {
+        slug.push_str("task");
+    }
+    slug
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn titles_become_names() {
+        for (title, expected) in [
+            ("Add a login page", "add-a-login-page"),
+            ("Größe: 100 % richtig!", "größe-100-richtig"),
+            ("--output=x; rm -rf /", "output-x-rm-rf"),
+            ("", "task"),
+            ("日本語", "日本語"),
+            ("a/../b", "a-b"),
+        ] {
+            assert_eq!(slug(title), expected);
+            assert_eq!(check_branch_name(&slug(title)), Ok(()));
+        }
+        let long = slug(&"word ".repeat(900));
+        assert!(long.chars().count() <= SLUG_CHARS && long.ends_with("word"));
+        assert_eq!(slug(&"x".repeat(900)).chars().count(), SLUG_CHARS);
+    }
 
     #[test]
     fn names_that_people_and_bots_use() {

@@ -1,0 +1,48 @@
+//! Tasks: what remand was asked to implement. The title, the branch and the limits are those of the
+//! change.
+
+use serde::{Deserialize, Serialize};
+
+/// Task as it is stored beside its change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct TaskRow {
+    /// Description, in addition to the title.
+    pub(crate) text: String,
+    pub(crate) spec: Option<TaskSpec>,
+    pub(crate) issue: Option<TaskIssue>,
+    /// Agent for the implementation and the fixes; `None` if the configuration applies.
+    pub(crate) agent: Option<String>,
+    pub(crate) review_agent: Option<String>,
+    /// `None` if the agent's own applies.
+    pub(crate) model: Option<String>,
+    /// Set if the pull request is opened as a draft.
+    pub(crate) draft: bool,
+}
+
+/// Specification of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TaskSpec {
+    /// Path as it was given: from the top of the repository, or elsewhere.
+    pub(crate) path: String,
+    /// Contents at the time when the task was added.
+    pub(crate) text: String,
+}
+
+/// Issue of the forge, as it was read when the task was added. Later edits do not reach an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TaskIssue {
+    pub(crate) number: i64,
+    pub(crate) title: String,
+    pub(crate) body: String,
+    pub(crate) url: String,
+    /// Comments by people with write permission, oldest first.
+    #[serde(default)]
+    pub(crate) comments: Vec<IssueComment>,
+}
+
+/// Comment on an issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct IssueComment {
+    pub(crate) author: String,
+    pub(crate) body: String,
+}
