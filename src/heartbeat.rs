@@ -155,7 +155,7 @@ fn pull_case(conn: &Conn, id: &ChangeId) -> Result<Option<PullCase>> {
     let change = bb::change(conn, id)?;
     let is_busy = bb::items_of(conn, id)?
         .iter()
-        .any(|item| match item.source.step() {
+        .any(|item| match item.step() {
             Some(LoopStep::Fix) => item.status.is_open(),
             Some(LoopStep::Review) => item.status == Status::Claimed,
             Some(LoopStep::Implement | LoopStep::OpenPull) | None => false,

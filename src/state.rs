@@ -94,7 +94,8 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
         (S::AddressingFeedback, T::FixFinished) => S::AwaitingPrFeedback,
 
         (S::ReadyForHumanReview, T::HeadApproved) => S::Approved,
-        (S::ReadyForHumanReview | S::Approved, T::NewRejection) => rejected,
+        // Before its review, a change without automatic reviews can be rejected by a person.
+        (S::PendingSelfReview | S::ReadyForHumanReview | S::Approved, T::NewRejection) => rejected,
         (S::ReadyForHumanReview | S::Approved, T::HeadMoved) => resting,
 
         (S::Escalated, T::Retry) => match facts.escalated_from {

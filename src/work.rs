@@ -48,7 +48,8 @@ pub(crate) enum LoopStep {
 }
 
 impl Source {
-    /// Returns the step of the loop that runs its items; `None` if no loop runs them.
+    /// Returns the step of the loop that runs its items, unless they are for a person; `None` if no
+    /// loop runs them.
     pub(crate) fn step(self) -> Option<LoopStep> {
         match self {
             Self::CodeReview => Some(LoopStep::Review),
@@ -382,6 +383,16 @@ fn text_or_none<'de, D: serde::Deserializer<'de>>(
 }
 
 impl Item {
+    /// Returns the step of the loop that runs it; `None` if it is for a person.
+    pub(crate) fn step(&self) -> Option<LoopStep> {
+        self.source.step().filter(|_| !self.is_for_person())
+    }
+
+    /// True if an evaluator created it for a person.
+    pub(crate) fn is_for_person(&self) -> bool {
+        self.details().evaluator.is_some()
+    }
+
     pub(crate) fn details(&self) -> ItemMetadata {
         ItemMetadata::deserialize(&self.metadata).unwrap_or_default()
     }

@@ -32,18 +32,45 @@ fn a_local_task_is_implemented_reviewed_and_refined() {
     let play = Play::without_change(&script());
     let added = play
         .world
-        .remand_in(&play.repo, &["add", "Add a work file", "-a", "--local", "--body", "It says who began it."])
+        .remand_in(
+            &play.repo,
+            &[
+                "add",
+                "Add a work file",
+                "-a",
+                "--local",
+                "--body",
+                "It says who began it.",
+            ],
+        )
         .ok();
-    assert!(added.stdout.contains("remand/add-a-work-file"), "{}", added.stdout);
+    assert!(
+        added.stdout.contains("remand/add-a-work-file"),
+        "{}",
+        added.stdout
+    );
     assert_eq!(play.state(), "queued");
     play.check();
     play.tick().ok();
-    assert_eq!(play.state(), "ready_for_human_review", "{:#?}", play.events());
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
     play.check();
     assert_eq!(play.noted("w1.branch").trim(), "remand/add-a-work-file");
     let worktree = play.noted("w1.pwd");
-    assert!(worktree.trim().ends_with("worktrees/calc/remand-add-a-work-file"), "{worktree}");
-    let log = play.world.git(&play.repo, &["log", "--format=%s", "main..remand/add-a-work-file"]);
+    assert!(
+        worktree
+            .trim()
+            .ends_with("worktrees/calc/remand-add-a-work-file"),
+        "{worktree}"
+    );
+    let log = play.world.git(
+        &play.repo,
+        &["log", "--format=%s", "main..remand/add-a-work-file"],
+    );
     assert_eq!(log, "Address review feedback (cycle 1)\nAdd a work file");
     let prompt = play.noted("w1.implement.prompt");
     assert!(prompt.contains("It says who began it."), "{prompt}");

@@ -192,7 +192,7 @@ fn new_item(
 }
 
 /// Refuses a review that the change cannot use: it would be cancelled as soon as it is claimed.
-fn refuse_useless_review(change: &Change) -> bb::Result<()> {
+pub(super) fn refuse_useless_review(change: &Change) -> bb::Result<()> {
     let facts = crate::state::Facts::from(change);
     if crate::state::next(change.state, Trigger::ReviewClaimed, facts).is_ok() {
         return Ok(());
@@ -204,7 +204,7 @@ fn refuse_useless_review(change: &Change) -> bb::Result<()> {
     Err(BoardError::refused_with_hint(what, hint))
 }
 
-fn refuse_second(conn: &Conn, change: &Change, source: Source) -> bb::Result<()> {
+pub(super) fn refuse_second(conn: &Conn, change: &Change, source: Source) -> bb::Result<()> {
     let mut open = bb::items_of(conn, &change.change_id)?
         .into_iter()
         .filter(|item| item.status.is_open());

@@ -208,7 +208,7 @@ fn run_started(conn: &Conn, event: &Event) -> bb::Result<String> {
         Some(id) => found(bb::item(conn, &id))?,
         None => None,
     };
-    let work = match item.and_then(|item| item.source.step()) {
+    let work = match item.and_then(|item| item.step()) {
         Some(LoopStep::Implement) => "the implementation",
         Some(LoopStep::Fix) => "the fix",
         Some(LoopStep::Review) => "the review",

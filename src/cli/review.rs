@@ -10,7 +10,7 @@ use super::project::say_who_works;
 use super::shadow;
 use crate::blackboard::{self as bb, BoardError, Conn, NewChange, Project};
 use crate::change::{Bounds, Change, ChangeId, Shadow, State};
-use crate::cli::frame::{CommandContext, CommandError, ExitCode, found};
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, found, refused_for};
 use crate::cli::view::print_change::told;
 use crate::config::Loaded;
 use crate::daemon;
@@ -30,6 +30,10 @@ Examples:\n  remand review                                  the current worktree
 remand review --worktree ~/worktrees/login\n  remand review --branch feature/login           wherever it is checked out"
 )]
 pub(crate) struct ReviewArgs {
+    /// Change whose present head is reviewed again, or for the first time: id (c1), branch, or PR
+    #[arg(value_name = "CHANGE", conflicts_with_all = ["worktree", "branch", "title", "base", "max_cycles", "add_project", "shadow"])]
+    change: Option<String>,
+
     /// Worktree [default: the current one]
     #[arg(long, value_name = "PATH")]
     worktree: Option<PathBuf>,
@@ -60,6 +64,9 @@ pub(crate) struct ReviewArgs {
 }
 
 pub(crate) fn review(args: &ReviewArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
+    if let Some(name) = &args.change {
+        return review_change(name, ctx);
+    }
     ctx.may_begin();
     let settings = ctx.settings()?;
     let found = worktree_check::look(args, &settings, ctx)?;
@@ -79,6 +86,22 @@ pub(crate) fn review(args: &ReviewArgs, ctx: &mut CommandContext) -> Result<Exit
     };
     say_who_works(&settings, found.project.project_id.as_str(), ctx)?;
     told(ctx, &id, what)
+}
+
+/// Queues a review of a known change.
+fn review_change(name: &str, ctx: &mut CommandContext) -> Result<ExitCode> {
+    let change = ctx.change(name)?;
+    let id = change.change_id.clone();
+    let queued = ctx.write("review", |conn, step| {
+        let change = bb::change(conn, &id)?;
+        super::item::refuse_useless_review(&change)?;
+        super::item::refuse_second(conn, &change, Source::CodeReview)?;
+        bb::queue_review(conn, &change, &step.actor, step.now)
+    });
+    refused_for(&change, queued)?;
+    let settings = ctx.settings()?;
+    say_who_works(&settings, change.project_id.as_str(), ctx)?;
+    told(ctx, &id, "will be reviewed")
 }
 
 /// Creates a change and its review in one transaction, and its project if that is new too.

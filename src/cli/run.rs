@@ -143,7 +143,7 @@ async fn narrate_to(out: &mut Ui, followed: &Followed) -> Result<()> {
 /// Describes the current runs: `r3 (claude, fix of c2)`.
 fn waits_for(conn: &bb::Conn) -> bb::Result<Vec<String>> {
     let runs = bb::open_runs(conn)?.into_iter().map(|run| {
-        let work = match bb::item(conn, &run.item_id)?.source.step() {
+        let work = match bb::item(conn, &run.item_id)?.step() {
             Some(LoopStep::Implement) => "implementation",
             Some(LoopStep::Fix) => "fix",
             Some(LoopStep::Review) => "review",

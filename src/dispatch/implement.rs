@@ -41,7 +41,7 @@ impl Task {
 
     /// True if the item implements a task.
     pub(super) fn is_implementation(&self) -> bool {
-        self.item.source.step() == Some(LoopStep::Implement)
+        self.item.step() == Some(LoopStep::Implement)
     }
 
     async fn run_implementer(&self) -> Result<()> {

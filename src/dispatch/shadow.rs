@@ -61,7 +61,7 @@ impl Dispatch {
             ..Signs::default()
         };
         let task = Task::begin(self, claimed, signs).await?;
-        let phase = match item.source.step() {
+        let phase = match item.step() {
             Some(LoopStep::Implement) => Phase::Implement,
             Some(LoopStep::Fix) => Phase::Fix,
             Some(LoopStep::Review | LoopStep::OpenPull) | None => Phase::Review,

@@ -108,7 +108,7 @@ impl Task {
                 // A git process that a killed daemon had started is still running: it must not share the worktree with ours.
                 process::end_marked(git_mark(&task.change.worktree).as_ref()).await?;
                 task.recover_others().await?;
-                let done = match task.item.source.step() {
+                let done = match task.item.step() {
                     Some(LoopStep::Implement) => task.implement().await,
                     Some(LoopStep::Fix) => task.fix().await,
                     Some(LoopStep::OpenPull) => task.open_pull().await,

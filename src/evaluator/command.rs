@@ -232,7 +232,7 @@ fn read_line(line: &str) -> Result<EvaluatorRequest, String> {
                 return Err("an item needs a `change` or a `project`".into());
             }
             let source = word(source)?.unwrap_or(Source::Manual);
-            if source.step().is_some() {
+            if matches!(source, Source::CodeReview | Source::ReviewFix) {
                 return Err(format!(
                     "`{source}` items are created only by remand: propose `reject` instead"
                 ));

@@ -17,6 +17,10 @@ closed_enum! {
         Queued = "queued",
         Delayed = "delayed",
         WaitsForSlot = "waits_for_slot",
+        /// Task that starts after another change.
+        WaitsForChange = "waits_for_change",
+        /// Change whose reviews and fixes are started by a person.
+        WaitsForStart = "waits_for_start",
         /// Item with a source that this version does not run.
         NotRun = "not_run",
         Waits = "waits",
@@ -98,7 +102,7 @@ mod tests {
             .step_by(2)
             .flat_map(str::split_whitespace)
             .collect();
-        assert_eq!(words.len(), 24, "{words:?}");
+        assert_eq!(words.len(), 26, "{words:?}");
         for word in words {
             assert!(word.parse::<Because>().is_ok(), "{word}");
         }

@@ -2,7 +2,7 @@
 
 use super::because::Because;
 use super::explanation::Explanation;
-use super::facts::{Daemon, Facts, Holder, Situation, is_for_person};
+use super::facts::{Daemon, Facts, Holder, Situation};
 use super::note::{Note, not_in_force_command, stop_command, stop_sentence};
 use super::shadow::in_shadow;
 use crate::change::State;
@@ -58,7 +58,7 @@ fn overlooked(facts: &Facts, explanation: Explanation) -> Explanation {
         explanation.short(format!("a post was refused: {why}"))
     } else if let Some(trouble) = trouble {
         explanation.short(format!("cannot read its PR: {trouble}"))
-    } else if let Some(item) = item.filter(|item| is_for_person(item)) {
+    } else if let Some(item) = item.filter(|item| item.is_for_person()) {
         explanation.short(format!("{} is for you: {}", item.item_id, item.title))
     } else {
         explanation
@@ -201,6 +201,7 @@ fn stopped(facts: &Facts) -> Explanation {
 fn open(facts: &Facts, item: &Item) -> Explanation {
     match item.status {
         Status::Claimed => claimed(facts, item),
+        Status::Blocked if facts.row.change.waits_for.is_some() => waits_for_change(facts, item),
         Status::Blocked => {
             let (source, id) = (item.source, &item.item_id);
             let clause =
@@ -213,6 +214,16 @@ fn open(facts: &Facts, item: &Item) -> Explanation {
             available(facts, item)
         }
     }
+}
+
+/// Explains a task that starts when another change is merged.
+fn waits_for_change(facts: &Facts, item: &Item) -> Explanation {
+    let first = facts.row.change.waits_for.as_ref();
+    let first = first.map(ToString::to_string).unwrap_or_default();
+    let clause = format!("it starts when {first} is merged");
+    Explanation::new(Because::WaitsForChange, "", clause)
+        .since(Some(item.created_at))
+        .commands([format!("remand why {first}")])
 }
 
 fn claimed(facts: &Facts, item: &Item) -> Explanation {
@@ -265,7 +276,7 @@ fn claimed(facts: &Facts, item: &Item) -> Explanation {
 
 fn available(facts: &Facts, item: &Item) -> Explanation {
     let what = format!("{} {}", item.source, item.item_id);
-    let explanation = if item.source.step().is_none() {
+    let explanation = if item.step().is_none() {
         let clause = format!(
             "{what} is queued, but this version cannot run items with source `{}`",
             item.source
@@ -316,7 +327,35 @@ fn and_next_look(facts: &Facts, mut explanation: Explanation) -> Explanation {
 fn idle(facts: &Facts) -> Explanation {
     let change = &facts.row.change;
     let id = &change.change_id;
+    let is_manual = !change.auto_review && !facts.pending.iter().any(|one| one.by_person);
     let explanation = match (facts.pending.first(), change.state) {
+        (Some(rejection), state) if takes_fixes(state) && is_manual => {
+            let clause = format!(
+                "rejected ({}) and waits for you to start its fix",
+                rejection.rejection_id
+            );
+            Explanation::new(Because::WaitsForStart, "it was ", clause).commands([
+                format!("remand refine {id}"),
+                format!("remand show {id}"),
+                format!("remand skip {id}"),
+                format!("remand cancel {id}"),
+            ])
+        }
+        (None, State::PendingSelfReview) if is_manual => {
+            let clause = "it is implemented and waits for you to start its review";
+            Explanation::new(Because::WaitsForStart, "", clause).commands([
+                format!("remand diff {id}"),
+                format!("remand review {id}"),
+                format!("remand skip {id}"),
+                format!("remand refine {id} --text …"),
+            ])
+        }
+        (None, State::AwaitingPrFeedback) if is_manual && !is_reviewed_head(facts) => {
+            let clause =
+                "its fix is pushed, and it waits for feedback or for you to start its review";
+            Explanation::new(Because::WaitsForStart, "", clause)
+                .commands([format!("remand review {id}")])
+        }
         (Some(rejection), state) if takes_fixes(state) => {
             let id = &rejection.rejection_id;
             let clause = format!("the next heartbeat will create a fix for {id}");
@@ -381,6 +420,11 @@ fn idle(facts: &Facts) -> Explanation {
         }
     };
     explanation.since(facts.in_state_since())
+}
+
+/// True if no fix has changed the head since the pull request was opened or reviewed.
+fn is_reviewed_head(facts: &Facts) -> bool {
+    facts.row.change.budget.total_fixes == 0
 }
 
 /// True if the change was already in this state when it became known.

@@ -103,7 +103,7 @@ impl<'a> Situation<'a> {
         } else if change.shadow && waits {
             Self::Shadow
         } else {
-            let item = row.open_item.as_ref().filter(|item| !is_for_person(item));
+            let item = row.open_item.as_ref().filter(|item| !item.is_for_person());
             item.map_or(Self::Idle, Self::Open)
         }
     }
@@ -222,10 +222,6 @@ fn look_back(event_type: EventType) -> i64 {
         EventType::StateChanged | EventType::Escalated | EventType::Held
     );
     if is_newest { 1 } else { LOOK_BACK }
-}
-
-pub(super) fn is_for_person(item: &Item) -> bool {
-    item.details().evaluator.is_some()
 }
 
 fn holder_of(item: &Item) -> Holder {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::facts::{Facts, is_for_person};
+use super::facts::Facts;
 use super::shadow::InShadow;
 use crate::blackboard::{self as bb, Changed, ChangedKind, Intent, Stopped};
 use crate::change::{ChangeId, ProjectId};
@@ -71,7 +71,7 @@ impl Note {
 
     pub(super) fn for_person(facts: &Facts) -> Option<Self> {
         let item = facts.row.open_item.as_ref();
-        item.filter(|item| is_for_person(item))
+        item.filter(|item| item.is_for_person())
             .map(|item| Self::ForPerson {
                 item_id: item.item_id.clone(),
                 title: item.title.clone(),

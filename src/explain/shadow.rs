@@ -108,7 +108,7 @@ fn not_looked_at(facts: &Facts, item: &Item) -> String {
 }
 
 fn would(item: &Item) -> String {
-    match item.source.step() {
+    match item.step() {
         Some(LoopStep::Implement) => "would implement the task".to_owned(),
         Some(LoopStep::OpenPull) => "would open the pull request".to_owned(),
         Some(LoopStep::Review) => "would review".to_owned(),

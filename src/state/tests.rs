@@ -42,6 +42,7 @@ const LOCAL: &[(State, Trigger, State)] = {
         (S::Queued, T::ImplementClaimed, S::Implementing),
         (S::Implementing, T::ImplementDone, S::PendingSelfReview),
         (S::PendingSelfReview, T::ReviewClaimed, S::SelfReviewing),
+        (S::PendingSelfReview, T::NewRejection, S::SelfReviewFailed),
         (S::SelfReviewing, T::ReviewApproved, S::SelfReviewPassed),
         (S::SelfReviewing, T::ReviewRejected, S::SelfReviewFailed),
         (S::SelfReviewing, T::GatesRed, S::SelfReviewFailed),
@@ -50,11 +51,17 @@ const LOCAL: &[(State, Trigger, State)] = {
         (S::Refining, T::FixFinished, S::PendingSelfReview),
         (S::SelfReviewPassed, T::PrMade, S::PrCreated),
         (S::SelfReviewPassed, T::LocalOnly, S::ReadyForHumanReview),
+        (S::SelfReviewPassed, T::GatesRed, S::SelfReviewFailed),
         (S::PrCreated, T::PrRecorded, S::AwaitingPrFeedback),
         (S::AwaitingPrFeedback, T::ReviewClaimed, S::ReviewingPr),
         (S::AwaitingPrFeedback, T::FixCreated, S::AddressingFeedback),
         (S::AwaitingPrFeedback, T::BoundReached, S::Escalated),
         (S::AwaitingPrFeedback, T::HeadApproved, S::Approved),
+        (
+            S::AwaitingPrFeedback,
+            T::NothingPending,
+            S::ReadyForHumanReview,
+        ),
         (S::ReviewingPr, T::ReviewApproved, S::ReadyForHumanReview),
         (S::ReviewingPr, T::ReviewRejected, S::AwaitingPrFeedback),
         (S::ReviewingPr, T::GatesRed, S::AwaitingPrFeedback),
@@ -98,11 +105,24 @@ fn every_state_with_every_trigger() {
                 match trigger {
                     T::Merged if state != S::Merged => Ok(Move::To(S::Merged)),
                     T::Closed if state != S::Merged => Ok(to_or_stay(state, S::Closed)),
+                    T::MarkReady | T::Approve if matches!(state, S::Queued | S::Implementing) => {
+                        Err(NoSuchMove { state, trigger })
+                    }
                     T::MarkReady if !state.is_over() => {
                         Ok(to_or_stay(state, S::ReadyForHumanReview))
                     }
                     T::Approve if !state.is_over() => Ok(to_or_stay(state, S::Approved)),
-                    T::SkipToPr if !state.is_over() => Ok(to_or_stay(state, S::SelfReviewPassed)),
+                    T::SkipToPr
+                        if matches!(
+                            state,
+                            S::PendingSelfReview
+                                | S::SelfReviewing
+                                | S::SelfReviewFailed
+                                | S::Refining
+                        ) =>
+                    {
+                        Ok(Move::To(S::SelfReviewPassed))
+                    }
                     T::NeedsPerson if !state.is_over() && state != S::Escalated => {
                         Ok(Move::To(S::Escalated))
                     }
@@ -117,7 +137,7 @@ fn every_state_with_every_trigger() {
             refused += usize::from(expected.is_err());
         }
     }
-    assert_eq!(S::ALL.len() * T::ALL.len(), 384);
+    assert_eq!(S::ALL.len() * T::ALL.len(), 400);
     assert!(
         refused > 200,
         "most pairs are not moves, {refused} were refused"
@@ -168,8 +188,28 @@ fn settings_that_change_a_move() {
         self_review: false,
         ..facts()
     };
+    for (state, trigger) in [
+        (State::Implementing, Trigger::ImplementDone),
+        (State::Refining, Trigger::FixFinished),
+    ] {
+        assert_eq!(
+            next(state, trigger, off),
+            Ok(Move::To(State::SelfReviewPassed))
+        );
+    }
+    let waiting = Facts {
+        escalated_from: Some(State::Queued),
+        ..facts()
+    };
+    for trigger in [Trigger::MarkReady, Trigger::Approve, Trigger::SkipToPr] {
+        assert!(next(State::Escalated, trigger, waiting).is_err());
+    }
+    let failed = Facts {
+        escalated_from: Some(State::SelfReviewFailed),
+        ..facts()
+    };
     assert_eq!(
-        next(State::Implementing, Trigger::ImplementDone, off),
+        next(State::Escalated, Trigger::SkipToPr, failed),
         Ok(Move::To(State::SelfReviewPassed))
     );
 }

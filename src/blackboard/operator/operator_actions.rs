@@ -160,7 +160,13 @@ pub(crate) fn refine(
         actor,
         now,
     )?;
-    ask_anew(conn, &change, text, BeginsRound::Yes, actor, now)
+    let refined = ask_anew(conn, &change, text, BeginsRound::Yes, actor, now)?;
+    // Nobody else starts its review, which the rejection would wait for.
+    if refined.state == State::PendingSelfReview && !refined.auto_review {
+        items::cancel_reviews(conn, id, "a person asked for a fix first", actor, now)?;
+        return changes::advance(conn, id, Trigger::NewRejection, actor, now);
+    }
+    Ok(refined)
 }
 
 /// True if a change that used all fixes of its round may have more since then, because of new

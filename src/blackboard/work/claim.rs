@@ -57,7 +57,8 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
                  FROM (VALUES ('code_review'), ('review_fix'), ('manual'), ('pull_request'), ('github'), ('specflow')) AS runnable
                  CROSS JOIN work_items AS first ON first.item_id = (
                      SELECT item_id FROM work_items AS w
-                     WHERE source = runnable.column1 AND status = 'available' AND not_before IS NULL AND change_id IS NOT NULL
+                     WHERE source = runnable.column1 AND status = 'available' AND not_before IS NULL
+                         AND change_id IS NOT NULL AND metadata ->> 'evaluator' IS NULL
                          AND NOT EXISTS (SELECT 1 FROM work_items AS c WHERE c.status = 'claimed' AND c.worktree = w.worktree)
                      ORDER BY priority, created_at, length(item_id), item_id LIMIT 1)
                  ORDER BY first.priority, first.created_at, length(first.item_id), first.item_id LIMIT 1)
@@ -203,7 +204,8 @@ pub(crate) fn anything_ready(conn: &Connection, now: Time) -> Result<bool> {
     conn.value(
         "SELECT EXISTS (SELECT 1 FROM work_items
                  WHERE source IN ('code_review', 'review_fix', 'manual', 'pull_request', 'github', 'specflow')
-                     AND status = 'available' AND not_before IS NULL AND change_id IS NOT NULL)
+                     AND status = 'available' AND not_before IS NULL AND change_id IS NOT NULL
+                     AND metadata ->> 'evaluator' IS NULL)
              OR EXISTS (SELECT 1 FROM work_items WHERE status = 'available' AND not_before <= :now)",
         params! { now },
     )
@@ -212,7 +214,7 @@ pub(crate) fn anything_ready(conn: &Connection, now: Time) -> Result<bool> {
 const UNKNOWN: &str = "SELECT * FROM work_items AS w
                        WHERE source IN ('github', 'specflow', 'manual', 'pull_request', 'feedback_analysis')
                        AND status = 'available' AND not_before IS NULL
-                       AND (change_id IS NULL OR source = 'feedback_analysis')
+                       AND (change_id IS NULL OR source = 'feedback_analysis' OR metadata ->> 'evaluator' IS NOT NULL)
                        AND NOT EXISTS (SELECT 1 FROM events WHERE target_type = 'work_item' AND target_id = w.item_id
                        AND event_type = 'skipped')";
 

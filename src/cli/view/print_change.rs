@@ -65,6 +65,8 @@ fn style_of(because: Because) -> TextStyle {
         | Because::Queued
         | Because::Delayed
         | Because::WaitsForSlot
+        | Because::WaitsForChange
+        | Because::WaitsForStart
         | Because::Waits
         | Because::WaitsForHeartbeat
         | Because::WaitsForApproval
