@@ -95,7 +95,10 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
 
         (S::ReadyForHumanReview, T::HeadApproved) => S::Approved,
         // Before its review, a change without automatic reviews can be rejected by a person.
-        (S::PendingSelfReview | S::ReadyForHumanReview | S::Approved, T::NewRejection) => rejected,
+        (
+            S::PendingSelfReview | S::SelfReviewPassed | S::ReadyForHumanReview | S::Approved,
+            T::NewRejection,
+        ) => rejected,
         (S::ReadyForHumanReview | S::Approved, T::HeadMoved) => resting,
 
         (S::Escalated, T::Retry) => match facts.escalated_from {

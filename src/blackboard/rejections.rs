@@ -440,7 +440,10 @@ pub(super) fn reopen_for_rejection(
     change: &Change,
     now: Time,
 ) -> Result<Change> {
-    if matches!(change.state, State::ReadyForHumanReview | State::Approved) {
+    if matches!(
+        change.state,
+        State::SelfReviewPassed | State::ReadyForHumanReview | State::Approved
+    ) {
         let id = &change.change_id;
         return changes::advance(conn, id, Trigger::NewRejection, "remand", now);
     }

@@ -28,6 +28,8 @@ pub(crate) struct PastReview {
     pub(crate) files: serde_json::Value,
     /// Fingerprints of the findings that prevented approval.
     pub(crate) blocking: Vec<String>,
+    pub(crate) agent: String,
+    pub(crate) model: Option<String>,
     pub(crate) created_at: Time,
 }
 
@@ -280,7 +282,7 @@ pub(crate) fn review_of_head(
 
 impl_from_row! { row => PastReview {
     review_id, item_id, cycle, head, base, tree, verdict, raw_verdict, dialect, reason, summary,
-    body, files, created_at,
+    body, files, agent, model, created_at,
     blocking: row.get::<Json<_>>("blocking")?.0,
 } }
 

@@ -38,6 +38,7 @@ pub(crate) fn propose(
 /// States in which a fix may start. In the others a rejection waits for the running review or fix.
 pub(crate) const TAKES_FIXES: &[State] = &[
     State::SelfReviewFailed,
+    State::SelfReviewPassed,
     State::AwaitingPrFeedback,
     State::ReadyForHumanReview,
     State::Approved,

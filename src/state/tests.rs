@@ -52,6 +52,7 @@ const LOCAL: &[(State, Trigger, State)] = {
         (S::SelfReviewPassed, T::PrMade, S::PrCreated),
         (S::SelfReviewPassed, T::LocalOnly, S::ReadyForHumanReview),
         (S::SelfReviewPassed, T::GatesRed, S::SelfReviewFailed),
+        (S::SelfReviewPassed, T::NewRejection, S::SelfReviewFailed),
         (S::PrCreated, T::PrRecorded, S::AwaitingPrFeedback),
         (S::AwaitingPrFeedback, T::ReviewClaimed, S::ReviewingPr),
         (S::AwaitingPrFeedback, T::FixCreated, S::AddressingFeedback),

@@ -206,7 +206,8 @@ pub(crate) fn cancel_open(
     Ok(())
 }
 
-/// Cancels the open reviews of a change.
+/// Cancels the open reviews of a change, and the item that would open its pull request: both are
+/// about its present head.
 pub(crate) fn cancel_reviews(
     conn: &Connection,
     change_id: &ChangeId,
@@ -215,7 +216,8 @@ pub(crate) fn cancel_reviews(
     now: Time,
 ) -> Result<()> {
     for open in items_of(conn, change_id)? {
-        if open.source == Source::CodeReview && open.status.is_open() {
+        let judges_head = matches!(open.source, Source::CodeReview | Source::PullRequest);
+        if judges_head && !open.is_for_person() && open.status.is_open() {
             cancel_item(conn, &open.item_id, reason, actor, now)?;
         }
     }

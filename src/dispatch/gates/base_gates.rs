@@ -7,6 +7,7 @@ use super::gate_run::{Red, output_end};
 use super::gate_summary::gate_summary;
 use crate::blackboard::{self as bb, GateRejection};
 use crate::clock;
+use crate::dispatch::commit::Span;
 use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::task::Task;
 use crate::finding::Verdict;
@@ -80,6 +81,42 @@ impl Task {
         }
         let place = &worktree.place;
         let red = self.gates_on_head(place, head, &tree, None).await?;
+        Ok(red.map(|red| self.rejection_by(&red, base, head)))
+    }
+
+    /// Runs the gates on a head that nobody fixed: before its pull request is opened, they must have passed, whatever
+    /// the settings say about the base.
+    pub(crate) async fn red_before_pull(
+        &self,
+        worktree: &Worktree,
+        base: &str,
+        head: &str,
+    ) -> Result<Option<GateRejection>> {
+        if self.rules.gates.is_empty() || self.tries_gates() {
+            return self.red_on_head_only(worktree, base, head).await;
+        }
+        let place = &worktree.place;
+        let red = match self.rules.gate_in {
+            GateIn::Checkout => {
+                let tree = self.git.tree_of(place, head).await?;
+                self.gates_on_head(place, head, &tree, None).await?
+            }
+            GateIn::Worktree => {
+                let id = self.change.change_id.clone();
+                let last = self.read(move |conn| {
+                    let last = bb::last_run_of_change(conn, &id)?;
+                    last.map(|run_id| bb::run(conn, &run_id)).transpose()
+                });
+                let Some(run) = last.await? else {
+                    return Ok(None);
+                };
+                let span = Span {
+                    first: base,
+                    run: &run,
+                };
+                self.gates_in_worktree(span, head).await?
+            }
+        };
         Ok(red.map(|red| self.rejection_by(&red, base, head)))
     }
 

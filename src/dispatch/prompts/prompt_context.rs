@@ -136,7 +136,7 @@ impl Task {
         }
     }
 
-    fn gate_lines(&self) -> Vec<String> {
+    pub(crate) fn gate_lines(&self) -> Vec<String> {
         self.rules
             .gates
             .iter()

@@ -272,7 +272,7 @@ impl Task {
         Ok(())
     }
 
-    fn push_key(&self, head: &str) -> String {
+    pub(crate) fn push_key(&self, head: &str) -> String {
         format!("push:{}:{head}", self.item.item_id)
     }
 }

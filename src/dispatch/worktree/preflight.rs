@@ -15,7 +15,7 @@ use crate::dispatch::task::Task;
 use crate::git::{GitError, HeadAt, Place, RestorePoint, Status, Worktree};
 use crate::proposal::{Decision, Escalation, decision};
 use crate::text::{self, dollars, short_sha};
-use crate::work::Run;
+use crate::work::{LoopStep, Run};
 
 /// Maximum number of paths listed before "and N more".
 const NAMED: usize = 5;
@@ -29,8 +29,11 @@ impl Task {
         if self.waits(&change) {
             return Err(Interrupt::Paused);
         }
-        budget_left(&change)?;
-        self.day_left().await?;
+        // To open a pull request costs nothing.
+        if self.item.step() != Some(LoopStep::OpenPull) {
+            budget_left(&change)?;
+            self.day_left().await?;
+        }
         self.writable()?;
         let path = self.worktree();
         let (worktree, status) = match self.look_at(path).await {
