@@ -290,6 +290,7 @@ pub(crate) struct Issue {
     pub(crate) author: Option<Author>,
     /// Set for a pull request, which the forge also treats as an issue.
     pub(crate) is_pull: bool,
+    pub(crate) is_open: bool,
 }
 
 impl LinkedIssue {

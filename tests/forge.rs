@@ -2,5 +2,6 @@
 
 mod described;
 mod model;
+mod new_pulls;
 mod real;
 mod trouble;

@@ -25,6 +25,7 @@ pub(super) enum Method {
     Get,
     Post,
     Put,
+    Patch,
 }
 
 #[derive(Debug)]
@@ -65,9 +66,19 @@ impl Call {
         self
     }
 
-    /// Last part of the path, which names the kind of write.
-    fn last_word(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
+    fn is_write(&self) -> bool {
+        self.method != Method::Get
+    }
+
+    /// Name of the kind of write: the last part of the path, or `edit` if the path ends with what
+    /// is edited.
+    fn kind(&self) -> &str {
+        match self.method {
+            Method::Patch => "edit",
+            Method::Get | Method::Post | Method::Put => {
+                self.path.rsplit('/').next().unwrap_or_default()
+            }
+        }
     }
 
     /// Arguments of gh. The path is the last one, and none starts with a dash: each is built here from a constant
@@ -77,6 +88,7 @@ impl Call {
             Method::Get => "GET",
             Method::Post => "POST",
             Method::Put => "PUT",
+            Method::Patch => "PATCH",
         };
         let mut words: Vec<OsString> = ["api", "-i", "-X", method].map(OsString::from).to_vec();
         let mut header = |text: String| words.extend(["-H".into(), text.into()]);
@@ -100,13 +112,13 @@ impl Github {
     }
 
     pub(super) async fn ask(&self, call: &Call, deadline: Instant) -> Result<Reply> {
-        if call.method != Method::Get {
-            crash_point!("github.{}.before", call.last_word());
+        if call.is_write() {
+            crash_point!("github.{}.before", call.kind());
         }
         let output = self.run(&call.words(), call.body.clone(), deadline).await;
         let output = output.map_err(|error| self.not_run(&call.path, &error))?;
-        if call.method != Method::Get {
-            crash_point!("github.{}.after", call.last_word());
+        if call.is_write() {
+            crash_point!("github.{}.after", call.kind());
         }
         // A refusal has the rate limit too.
         if let Some(rate) = split(&output.stdout).and_then(|(head, _)| head.rate()) {
@@ -115,6 +127,7 @@ impl Github {
         let request = Request {
             path: &call.path,
             is_conditional: call.etag.is_some(),
+            is_write: call.is_write(),
         };
         classify(request, &output)
     }

@@ -4,11 +4,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::call::CAP;
+use super::error::RefusalDetail;
 use super::response::{Head, Reply, split};
 use super::{GithubError, Result};
 use crate::process::ShortOutput;
 use crate::sanitize;
-use crate::text::{joined, prefixed};
+use crate::text::{joined, list, prefixed};
 
 /// Exit status of gh for "login required".
 const NEEDS_LOGIN: i32 = 4;
@@ -21,6 +22,8 @@ pub(super) struct Request<'a> {
     pub(super) path: &'a str,
     /// Set if "not modified" is a valid response.
     pub(super) is_conditional: bool,
+    /// Set for a request that changes something.
+    pub(super) is_write: bool,
 }
 
 /// Classifies the result of a call. The HTTP status decides if there is one, whatever the exit
@@ -51,17 +54,18 @@ pub(super) fn classify(request: Request<'_>, output: &ShortOutput) -> Result<Rep
             let what = "unexpected response: 304 Not Modified";
             Err(GithubError::broken(path, what))
         }
-        _ => Err(failure(path, &head, body)),
+        _ => Err(failure(request, &head, body)),
     }
 }
 
 /// Classifies a result without an HTTP head. gh has one exit status (1) for most errors; failures
 /// of Go's HTTP client are recognized by their verb and address.
 fn without_head(path: &str, exit: i32, output: &ShortOutput) -> GithubError {
-    const NETWORK: [&str; 6] = [
+    const NETWORK: [&str; 7] = [
         "Get \"",
         "Post \"",
         "Put \"",
+        "Patch \"",
         "error connecting to",
         "unexpected EOF",
         "unexpected end of JSON input",
@@ -78,16 +82,24 @@ fn without_head(path: &str, exit: i32, output: &ShortOutput) -> GithubError {
     }
 }
 
-fn failure(path: &str, head: &Head, body: &[u8]) -> GithubError {
-    let message = Complaint::read(body).unwrap_or_else(|| excerpt(body));
+fn failure(request: Request<'_>, head: &Head, body: &[u8]) -> GithubError {
+    let path = request.path;
+    let complaint = Complaint::read(body);
+    let message = complaint.as_ref().map(Complaint::message);
+    let message = message.unwrap_or_else(|| excerpt(body));
     match head.status {
         403 | 429 if is_limit(head, &message) => GithubError::Limited {
             until: head.retry_at(),
         },
         401 => GithubError::Auth { message, url: None },
         403 if is_about_rights(head, &message) => GithubError::Auth {
-            message,
+            message: format!("{message}{}", needed_rights(head)),
             url: sign_on(head),
+        },
+        // What a token may not change does not exist for it.
+        404 if request.is_write && may_write_nothing(head) => GithubError::Auth {
+            message: format!("{message}{}", needed_rights(head)),
+            url: None,
         },
         404 => GithubError::NotFound {
             path: path.to_owned(),
@@ -99,8 +111,13 @@ fn failure(path: &str, head: &Head, body: &[u8]) -> GithubError {
         status @ 300..=399 => GithubError::Refused {
             status,
             message: format!("the repository was renamed ({message})"),
+            details: Vec::new(),
         },
-        status => GithubError::Refused { status, message },
+        status => GithubError::Refused {
+            status,
+            message,
+            details: complaint.map_or_else(Vec::new, |complaint| complaint.details()),
+        },
     }
 }
 
@@ -139,6 +156,38 @@ fn lacks_scope(head: &Head) -> bool {
     !accepted.is_empty() && !accepted.iter().any(|scope| has.contains(scope))
 }
 
+/// True if a token can write to no repository at all. With `public_repo` it can write to some,
+/// although GitHub may name only `repo`.
+fn may_write_nothing(head: &Head) -> bool {
+    let is_public = |scope: &String| scope == "public_repo";
+    lacks_scope(head) && !head.scopes().unwrap_or_default().iter().any(is_public)
+}
+
+/// Formats what a token needs, as far as the headers name it: scopes of a classic token, or
+/// permissions of another one.
+fn needed_rights(head: &Head) -> String {
+    let permissions = head.get("x-accepted-github-permissions");
+    if let (true, Some(accepted), Some(has)) = (
+        lacks_scope(head),
+        head.list("x-accepted-oauth-scopes"),
+        head.scopes(),
+    ) {
+        let has = if has.is_empty() {
+            "none".to_owned()
+        } else {
+            list(has)
+        };
+        let scopes = joined(accepted, " or ");
+        printable(&format!(
+            " (the token needs the scope {scopes}; its scopes: {has})"
+        ))
+    } else if let Some(permissions) = permissions.filter(|text| !text.is_empty()) {
+        printable(&format!(" (the token needs {permissions})"))
+    } else {
+        String::new()
+    }
+}
+
 /// Returns the URL from a header like `required;
 /// url=https://github.com/orgs/acme/sso?authorization_request=…`.
 fn sign_on(head: &Head) -> Option<String> {
@@ -155,16 +204,36 @@ struct Complaint {
 }
 
 impl Complaint {
-    /// Formats an error body: `Validation Failed: Line could not be resolved`.
-    fn read(body: &[u8]) -> Option<String> {
-        let Self { message, errors } = serde_json::from_slice(body).ok()?;
-        let details: Vec<String> = match &errors {
+    fn read(body: &[u8]) -> Option<Self> {
+        serde_json::from_slice(body).ok()
+    }
+
+    /// Returns the errors, without their texts.
+    fn details(&self) -> Vec<RefusalDetail> {
+        let text = |error: &Value, name| error.get(name).and_then(Value::as_str).map(str::to_owned);
+        let detail = |error: &Value| RefusalDetail {
+            field: text(error, "field"),
+            code: text(error, "code").unwrap_or_default(),
+        };
+        match &self.errors {
+            Value::Array(errors) => errors.iter().map(detail).collect(),
+            Value::Null => Vec::new(),
+            error @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
+                vec![detail(error)]
+            }
+        }
+    }
+
+    /// Formats the errors: `Validation Failed: Line could not be resolved`.
+    fn message(&self) -> String {
+        let Self { message, errors } = self;
+        let details: Vec<String> = match errors {
             Value::Array(errors) => errors.iter().filter_map(detail).collect(),
             Value::String(text) => vec![text.clone()],
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
         };
         let details = (!details.is_empty()).then(|| details.join("; "));
-        Some(printable(&format!("{message}{}", prefixed(": ", details))))
+        printable(&format!("{message}{}", prefixed(": ", details)))
     }
 }
 

@@ -28,6 +28,19 @@ pub(super) fn of_pull(repo: &str, number: i64, rest: &str) -> Result<String> {
     Ok(format!("{}/{rest}", numbered(repo, "pulls", number)?))
 }
 
+/// Returns the path of the list of all pull requests whose head is a branch of the repository's
+/// owner: `repos/owner/name/pulls?state=all&head=owner:branch`.
+pub(super) fn pulls_of_branch(repo: &str, branch: &str) -> Result<String> {
+    let pulls = format!("{}/pulls", repository(repo)?);
+    let owner = repo.split('/').next().unwrap_or_default();
+    // GitHub would list the pull requests of all branches.
+    if branch.is_empty() {
+        return Err(GithubError::NotFound { path: pulls });
+    }
+    let branch: String = branch.bytes().map(encoded).collect();
+    Ok(format!("{pulls}?state=all&head={owner}:{branch}"))
+}
+
 /// Returns `repos/owner/name/git/commits/SHA`.
 pub(super) fn commit(repo: &str, sha: &str) -> Result<String> {
     let path = format!("{}/git/commits/{}", repository(repo)?, printable(sha));

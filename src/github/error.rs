@@ -30,13 +30,27 @@ pub(crate) enum GithubError {
     },
     /// Refused. The same request would be refused again.
     #[error("GitHub refused the request (HTTP {status}): {message}")]
-    Refused { status: u16, message: String },
+    Refused {
+        status: u16,
+        message: String,
+        /// Errors that GitHub listed. A 422 often has some, other refusals have none.
+        details: Vec<RefusalDetail>,
+    },
     /// Failed in a way that may succeed later.
     #[error("request to GitHub for `{path}` failed: {what}")]
     Transient { path: String, what: String },
     /// A response that is not what GitHub documents for this path.
     #[error("unexpected response to `{path}`: {what}")]
     Broken { path: String, what: String },
+}
+
+/// One of the errors in a refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RefusalDetail {
+    /// Field of the request, if it is about one.
+    pub(crate) field: Option<String>,
+    /// Kind of the error, such as `invalid` or `missing_field`; `custom` if only a text names it.
+    pub(crate) code: String,
 }
 
 impl GithubError {

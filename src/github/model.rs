@@ -141,6 +141,7 @@ pub(super) struct CommentJson {
 #[derive(Deserialize)]
 pub(super) struct IssueJson {
     title: String,
+    state: OpenOrClosed,
     #[serde(deserialize_with = "there")]
     body: Option<String>,
     #[serde(deserialize_with = "there")]
@@ -300,6 +301,7 @@ impl From<IssueJson> for Issue {
             body: json.body.unwrap_or_default(),
             author: json.user.map(Author::from),
             is_pull: json.pull_request.is_some(),
+            is_open: matches!(json.state, OpenOrClosed::Open),
         }
     }
 }

@@ -16,14 +16,14 @@ use super::{Github, GithubError, Result, endpoint};
 use crate::clock::Time;
 use crate::pull_request::{Author, Comment, Issue, Permission, Pull};
 
-/// List of comments on a pull request.
+/// List of comments on a pull request. An issue has only the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommentList {
     /// Without a draft of our own.
     Reviews,
     /// Those that stand at lines of the diff.
     ReviewComments,
-    /// Those under the pull request.
+    /// Those under the pull request, or under an issue.
     IssueComments,
 }
 
@@ -151,8 +151,23 @@ impl Github {
         })
     }
 
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "called by dispatch once a change can open its pull request"
+        )
+    )]
+    /// Returns an issue. Its comments are the list [`CommentList::IssueComments`] of its number.
+    pub(crate) async fn issue(&self, repo: &str, number: i64) -> Result<Issue> {
+        let path = endpoint::numbered(repo, "issues", number)?;
+        let call = Call::get(path.clone());
+        let (_, body) = self.ask(&call, self.deadline()).await?.new_answer(&path)?;
+        Ok(read_body::<IssueJson>(&path, &body)?.into())
+    }
+
     /// Returns an issue, as part of a fetch.
-    pub(crate) async fn issue(
+    pub(crate) async fn issue_in(
         &self,
         fetch: &Fetch,
         repo: &str,

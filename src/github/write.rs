@@ -127,7 +127,7 @@ impl Github {
     ///
     /// gh follows a 301, which turns the write into a read of the new location. Such a response
     /// does not count as done, since it is not of the kind expected here.
-    async fn write<T: serde::de::DeserializeOwned>(
+    pub(super) async fn write<T: serde::de::DeserializeOwned>(
         &self,
         method: Method,
         path: String,

@@ -76,7 +76,7 @@ impl Intake {
         known: Option<&LinkedIssue>,
     ) -> Result<LinkedIssue> {
         let etag = known.and_then(LinkedIssue::etag);
-        let (issue, etag) = match self.github.issue(fetch, repo, number, etag).await {
+        let (issue, etag) = match self.github.issue_in(fetch, repo, number, etag).await {
             Ok(Answer::New { value, etag }) => (value, etag),
             Ok(Answer::Unchanged) => {
                 let unread = LinkedIssue::Unread {
@@ -93,6 +93,7 @@ impl Intake {
             body,
             author,
             is_pull,
+            is_open: _,
         } = issue;
         if is_pull {
             let reason = "it is a pull request".to_owned();

@@ -197,6 +197,7 @@ mod tests {
                 GithubError::Refused {
                     status: 451,
                     message: text(),
+                    details: Vec::new(),
                 },
                 0,
                 at(160),

@@ -14,6 +14,22 @@ impl Remote {
         read_refs(&self.say("ls-remote", &args).await?, &name)
     }
 
+    /// Returns a branch of the remote that leaves no room for a new one: `a` for `a/b`, or `a/b` for
+    /// `a`.
+    pub(super) async fn branch_in_the_way(&self, branch: &str) -> Result<Option<String>> {
+        check_branch_name(branch).map_err(GitError::from)?;
+        let above = branch.match_indices('/');
+        let above = above.filter_map(|(at, _)| branch.get(..at));
+        let names: Vec<String> = above
+            .map(|name| format!("refs/heads/{name}"))
+            .chain([format!("refs/heads/{branch}/*")])
+            .collect();
+        let mut args = vec!["ls-remote", "--quiet", "--refs", "--", "{url}"];
+        args.extend(names.iter().map(String::as_str));
+        let output = self.say("ls-remote", &args).await?;
+        first_in_the_way(&output, branch)
+    }
+
     /// Fetches a branch, even a rewritten one, and returns its head; `None` if the remote no longer
     /// has it.
     pub(crate) async fn fetch(&self, branch: &str) -> Result<Option<String>> {
@@ -111,6 +127,25 @@ impl Remote {
 
 fn fetched(branch: &str) -> String {
     format!("refs/remand/remote/{branch}")
+}
+
+/// Parses `ID TAB refs/heads/x` into the first branch that is above or below this one.
+fn first_in_the_way(output: &str, branch: &str) -> Result<Option<String>> {
+    let is_below = |name: &str, of: &str| {
+        let rest = name.strip_prefix(of);
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    };
+    for line in output.lines() {
+        let Some((_, name)) = line.split_once('\t') else {
+            return Err(RemoteError::Output { args: "ls-remote" });
+        };
+        // Git treats the names as patterns, which `x/refs/heads/x` matches too.
+        let name = name.strip_prefix("refs/heads/").unwrap_or_default();
+        if is_below(name, branch) || is_below(branch, name) {
+            return Ok(Some(name.to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Parses `ID TAB refs/heads/x`. Git treats the name as a pattern, which `x/refs/heads/x` matches

@@ -1,4 +1,4 @@
-//! Pushes one commit to one branch, only from the expected head, and never rewrites the branch.
+//! Pushes one commit to one branch, only from the expected state, and never rewrites the branch.
 
 use super::command::Ended;
 use super::{Remote, RemoteError, Result};
@@ -9,9 +9,17 @@ use crate::text::joined;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Push {
     pub(crate) branch: String,
-    /// Expected head of the branch on the remote.
-    pub(crate) from: String,
+    pub(crate) expected: Expected,
     pub(crate) to: String,
+}
+
+/// State of the branch on the remote before the push.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// The branch is at this commit, from which the pushed one descends.
+    At(String),
+    /// The branch does not exist. The push creates it.
+    Absent,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +30,8 @@ pub(crate) enum Pushed {
     Ahead(String),
     /// The remote is elsewhere: its head; `None` if the branch is gone.
     Moved(Option<String>),
+    /// A branch of the remote leaves no room for the new one: `a` for `a/b`, and the reverse.
+    Conflict(String),
     /// A hook or a rule of the remote refused the push: its message.
     Refused(String),
 }
@@ -30,17 +40,13 @@ impl Remote {
     /// Pushes a commit: checks the remote first, pushes, and checks again whenever the result is
     /// not clear.
     ///
-    /// The result reflects what the remote has. An error means that the remote was still at `from`,
-    /// or could not be reached.
+    /// The result reflects what the remote has. An error means that the remote was still as
+    /// expected, or could not be reached.
     pub(crate) async fn push(&self, push: &Push) -> Result<Pushed> {
         check_branch_name(&push.branch).map_err(GitError::from)?;
-        check_sha(&push.from)?;
         self.have(&push.to).await?;
-        if !self.contains(&push.to, &push.from).await? {
-            return Err(RemoteError::Rewrite {
-                from: push.from.clone(),
-                to: push.to.clone(),
-            });
+        if let Expected::At(from) = &push.expected {
+            self.check_no_rewrite(from, &push.to).await?;
         }
         if let Some(found) = self.find(push).await? {
             return Ok(found);
@@ -60,8 +66,15 @@ impl Remote {
             Err(error) => return Err(ended.map_or_else(|first| first, |_| error)),
         }
         let ended = ended?;
+        let refusal = refusal(&ended.stdout);
+        if refusal.is_some()
+            && push.expected == Expected::Absent
+            && let Some(other) = self.branch_in_the_way(&push.branch).await?
+        {
+            return Ok(Pushed::Conflict(other));
+        }
         let message = |why: &str| self.message(&format!("{why}\n{}", remote_lines(&ended.stderr)));
-        match refusal(&ended.stdout) {
+        match refusal {
             Some(Refusal::Stays(why)) => Ok(Pushed::Refused(message(why))),
             Some(Refusal::Passes(why)) => Err(RemoteError::Busy {
                 url: self.shown_url(),
@@ -74,12 +87,15 @@ impl Remote {
     /// Returns the state of the remote; `None` if it is the expected one.
     async fn find(&self, push: &Push) -> Result<Option<Pushed>> {
         let Some(head) = self.head_of(&push.branch).await? else {
-            return Ok(Some(Pushed::Moved(None)));
+            return Ok(match push.expected {
+                Expected::At(_) => Some(Pushed::Moved(None)),
+                Expected::Absent => None,
+            });
         };
         if head == push.to {
             return Ok(Some(Pushed::Done));
         }
-        if head == push.from {
+        if push.expected == Expected::At(head) {
             return Ok(None);
         }
         // It may move again while it is fetched.
@@ -89,8 +105,28 @@ impl Remote {
         }))
     }
 
+    async fn check_no_rewrite(&self, from: &str, to: &str) -> Result<()> {
+        check_sha(from)?;
+        if self.contains(to, from).await? {
+            return Ok(());
+        }
+        Err(RemoteError::Rewrite {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        })
+    }
+
     async fn send(&self, push: &Push) -> Result<Ended> {
-        let Push { branch, from, to } = push;
+        let Push {
+            branch,
+            expected,
+            to,
+        } = push;
+        // Without a commit: only if the branch does not exist.
+        let from = match expected {
+            Expected::At(from) => from.as_str(),
+            Expected::Absent => "",
+        };
         let args = [
             "push",
             "--porcelain",
@@ -107,12 +143,13 @@ impl Remote {
     }
 }
 
-/// Parses `FLAG TAB from:to TAB summary`: a space is a fast-forward, `=` means up to date.
+/// Parses `FLAG TAB from:to TAB summary`: a space is a fast-forward, `*` a new branch, `=` means
+/// up to date.
 fn is_done(ended: &Ended, push: &Push) -> bool {
     let about = format!("{}:refs/heads/{}", push.to, push.branch);
     let is_ours = |line: &str| {
         let fields: Vec<&str> = line.split('\t').collect();
-        matches!(fields.as_slice(), [" " | "=", names, _] if *names == about)
+        matches!(fields.as_slice(), [" " | "*" | "=", names, _] if *names == about)
     };
     ended.status == Some(0) && ended.stdout.lines().any(is_ours)
 }

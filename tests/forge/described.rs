@@ -53,7 +53,10 @@ fn forge_answers_match_githubs_own_description() {
     let issue = stage
         .forge
         .open_issue("mallory", "It leaks", "See the log.");
+    stage.forge.comment_on_issue(issue, "mallory", "a log");
+    stage.forge.close_issue(issue);
     stage.branch("other");
+    stage.branch("new");
     stage.forge.open_pull("other", "main", "ada");
     stage.forge.merge(2, "ada");
     let comment = stage.forge.comments(1)[0]["id"].clone();
@@ -69,6 +72,8 @@ fn forge_answers_match_githubs_own_description() {
     let review = json!({
         "event": "COMMENT", "body": "x", "comments": [{ "path": "work.txt", "line": 1, "body": "here" }],
     });
+    let new =
+        |head: &str, base: &str| json!({ "title": "x", "head": head, "base": base, "draft": true });
     let at = |rest: &str| format!("{pull}/{rest}");
     let cases: Vec<(&str, String, Option<Value>, u16)> = vec![
         ("GET", "user".into(), None, 200),
@@ -80,6 +85,39 @@ fn forge_answers_match_githubs_own_description() {
             format!("{repo}/pulls?state=all&per_page=1&page=2"),
             None,
             200,
+        ),
+        (
+            "GET",
+            format!("{repo}/pulls?state=all&head=ada:other"),
+            None,
+            200,
+        ),
+        (
+            "POST",
+            format!("{repo}/pulls"),
+            Some(new("new", "main")),
+            201,
+        ),
+        (
+            "POST",
+            format!("{repo}/pulls"),
+            Some(new("new", "main")),
+            422,
+        ),
+        ("POST", format!("{repo}/pulls"), Some(new("new", "x")), 422),
+        ("POST", format!("{repo}/pulls"), Some(new("x", "main")), 422),
+        (
+            "POST",
+            format!("{repo}/pulls"),
+            Some(new("main", "main")),
+            422,
+        ),
+        ("PATCH", pull.into(), Some(json!({ "body": "x" })), 200),
+        (
+            "PATCH",
+            pull.into(),
+            Some(json!({ "body": "x".repeat(65_537) })),
+            422,
         ),
         ("GET", pull.into(), None, 200),
         ("GET", pull.replace("{pull_number}", "2"), None, 200),
@@ -94,6 +132,18 @@ fn forge_answers_match_githubs_own_description() {
             200,
         ),
         ("GET", issue_comments.into(), None, 200),
+        (
+            "GET",
+            issue_comments.replace("{issue_number}", &issue.to_string()),
+            None,
+            200,
+        ),
+        (
+            "POST",
+            issue_comments.replace("{issue_number}", &issue.to_string()),
+            Some(json!({ "body": "x" })),
+            201,
+        ),
         ("GET", commit.into(), None, 200),
         (
             "GET",

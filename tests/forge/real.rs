@@ -48,6 +48,9 @@ fn cases(etag: &str) -> Vec<Case> {
     let scopes =
         json!({ "X-OAuth-Scopes": "gist, repo", "X-Accepted-OAuth-Scopes": "repo, read:org" });
     let single = json!({ "X-GitHub-SSO": "required; url=https://github.com/orgs/ada/sso?x=y" });
+    let pulls = "repos/ada/engine/pulls";
+    let new =
+        |head: &str, base: &str| json!({ "title": "x", "body": "y", "head": head, "base": base });
     let (reviews, comments) = (
         format!("{PULL}/reviews"),
         "repos/ada/engine/issues/1/comments",
@@ -68,6 +71,19 @@ fn cases(etag: &str) -> Vec<Case> {
         case(&["-i", "repos/ada/old/issues/1/comments"]).sends(&json!({ "body": "x" })),
         case(&["-i", comments]).sends(&json!({ "body": "a comment" })),
         case(&["-i", "-X", "POST", comments]).sends(&json!({ "body": " " })),
+        case(&["-i", pulls]).sends(&new("topic", "main")),
+        case(&["-i", pulls]).sends(&new("feature", "main")),
+        case(&[pulls]).sends(&new("topic", "nowhere")),
+        case(&["-i", pulls])
+            .sends(&new("topic", "main"))
+            .meets(&json!("dropped_after_write")),
+        case(&["-i", pulls])
+            .sends(&new("topic", "main"))
+            .meets(&moved(307)),
+        case(&["-i", "-X", "PATCH", PULL]).sends(&json!({ "body": "new" })),
+        case(&["-i", "-X", "PATCH", PULL])
+            .sends(&json!({ "body": "new" }))
+            .meets(&json!("dropped_after_write")),
         case(&["-X", "POST", &reviews])
             .sends(&json!({ "event": "COMMENT", "body": "x", "commit_id": "1".repeat(40) })),
         case(&["-i", &reviews]).sends(&json!({ "event": "APPROVE" })),
@@ -169,6 +185,7 @@ fn installed() -> Vec<PathBuf> {
 
 fn stage() -> (Stage, Server) {
     let mut stage = Stage::new();
+    stage.branch("topic");
     for _ in 0..4 {
         stage.forge.open_pull("feature", "main", "bob");
     }

@@ -208,6 +208,30 @@ impl Forge {
         })
     }
 
+    /// Adds a comment to an issue that is not a pull request.
+    pub(crate) fn comment_on_issue(&self, number: i64, by: &str, body: &str) {
+        self.change(|state| {
+            let (id, at) = (new_id(state), stamp(state));
+            let issue = &mut state["repos"][&self.repo]["issues"][number.to_string()];
+            let made =
+                json!({ "id": id, "author": by, "body": body, "created_at": at, "updated_at": at });
+            push(&mut issue["comments"], made);
+        });
+    }
+
+    pub(crate) fn close_issue(&self, number: i64) {
+        self.change(|state| {
+            let at = stamp(state);
+            let issue = &mut state["repos"][&self.repo]["issues"][number.to_string()];
+            issue["closed_at"] = json!(at);
+        });
+    }
+
+    /// Turns off drafts, as in private repositories of some plans.
+    pub(crate) fn refuse_drafts(&self) {
+        self.change(|state| state["repos"][&self.repo]["no_drafts"] = json!(true));
+    }
+
     /// Sets the description of a pull request, as its author.
     pub(crate) fn describe(&self, number: i64, body: &str) {
         self.on_pull(number, |pull, _, _| pull["body"] = json!(body));

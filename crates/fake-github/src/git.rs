@@ -164,7 +164,7 @@ pub(crate) fn update_branches(github: &mut GithubState, repo: &str) -> Result<()
 /// Reads the commit of a branch from the files of the repository.
 ///
 /// Starting git for every branch at every request would take longer than all other work.
-fn branch(git_dir: &Path, name: &str) -> Result<Option<String>, FakeGithubError> {
+pub(crate) fn branch(git_dir: &Path, name: &str) -> Result<Option<String>, FakeGithubError> {
     let full = format!("refs/heads/{name}");
     let read = |path: &Path| match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),

@@ -22,6 +22,7 @@ mod http_server;
 mod issue_json;
 mod json;
 mod pagination;
+mod pull_endpoints;
 mod read_endpoints;
 mod request;
 mod response;

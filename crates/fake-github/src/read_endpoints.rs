@@ -7,7 +7,7 @@ use crate::pagination::check_parameters;
 use crate::request::Request;
 use crate::response::{EndpointError, Payload, Refusal, not_found, refusal};
 use crate::review_json::PullRef;
-use crate::state::{GithubState, Permission, Pull, Repo};
+use crate::state::{GithubState, IssueComment, Permission, Pull, Repo};
 
 pub(crate) fn pulls(
     github: &GithubState,
@@ -23,10 +23,17 @@ pub(crate) fn pulls(
             .and_then(|name| name.split('/').next())
             .map(str::to_owned)
     };
+    // GitHub ignores a head without an owner, and lists all.
+    if head.as_ref().is_some_and(|head| !head.contains(':')) {
+        return Err(EndpointError::Unsupported("a head without an owner".into()));
+    }
+    let is_of = |pull: &Pull, head: &str| {
+        let (owner, name) = head.split_once(':').unwrap_or_default();
+        owner_of(pull).is_some_and(|of| of.eq_ignore_ascii_case(owner)) && pull.head_ref == name
+    };
     let fits = |pull: &Pull| {
-        let label = || format!("{}:{}", owner_of(pull).unwrap_or_default(), pull.head_ref);
         (state == "all" || (state == "open") == pull.is_open())
-            && head.as_ref().is_none_or(|head| *head == label())
+            && head.as_ref().is_none_or(|head| is_of(pull, head))
             && base.as_ref().is_none_or(|base| *base == pull.base_ref)
     };
     let mut found: Vec<(&i64, &Pull)> = find_repo(github, repo)?
@@ -108,15 +115,14 @@ pub(crate) fn comments(
     ))
 }
 
-pub(crate) fn issue_comments(
+pub(crate) fn comments_of_issue(
     github: &GithubState,
     on: &PullRef<'_>,
     request: &Request,
 ) -> Result<Payload, EndpointError> {
     check_parameters(request, &["since"])?;
     let since = request.parameter("since").unwrap_or_default();
-    let list = find_pull(github, on)?
-        .issue_comments
+    let list = issue_comments(github, on)?
         .iter()
         .filter(|comment| comment.updated_at >= since);
     Ok(Payload::List(
@@ -202,6 +208,17 @@ pub(crate) fn rate_limit(github: &GithubState) -> Payload {
         "resources": { "core": core, "search": other("search", 30), "graphql": other("graphql", 5000) },
         "rate": core,
     }))
+}
+
+/// Returns the comments of an issue, or those in the conversation of a pull request.
+pub(crate) fn issue_comments<'a>(
+    github: &'a GithubState,
+    on: &PullRef<'_>,
+) -> Result<&'a [IssueComment], Refusal> {
+    match find_repo(github, on.repo)?.issues.get(&on.number) {
+        Some(issue) => Ok(&issue.comments),
+        None => Ok(&find_pull(github, on)?.issue_comments),
+    }
 }
 
 pub(crate) fn find_repo<'a>(github: &'a GithubState, repo: &str) -> Result<&'a Repo, Refusal> {

@@ -87,9 +87,15 @@ impl GithubState {
 
     pub(crate) fn issue_comment(&self, on: &PullRef<'_>, comment: &IssueComment) -> Value {
         let url = format!("{API}/repos/{}/issues/comments/{}", on.repo, comment.id);
+        let home = self.repos.get(on.repo);
+        let web = if home.is_some_and(|home| home.issues.contains_key(&on.number)) {
+            format!("{WEB}/{}/issues/{}", on.repo, on.number)
+        } else {
+            on.web()
+        };
         json!({
             "url": url,
-            "html_url": format!("{}#issuecomment-{}", on.web(), comment.id),
+            "html_url": format!("{web}#issuecomment-{}", comment.id),
             "issue_url": format!("{API}/repos/{}/issues/{}", on.repo, on.number),
             "id": comment.id,
             "node_id": format!("IC_{}", comment.id),

@@ -10,7 +10,7 @@ use crate::request::{API, Request};
 use crate::response::{EndpointError, Payload, Response, not_found, refusal};
 use crate::review_json::PullRef;
 use crate::state::{GithubState, Permission};
-use crate::{clock, read_endpoints, write_endpoints};
+use crate::{clock, pull_endpoints, read_endpoints, write_endpoints};
 
 /// Length of a rate limit window in seconds.
 const WINDOW_S: i64 = 3600;
@@ -203,12 +203,14 @@ fn in_repo(
         ("GET", ["pulls", n, "comments"]) => read_endpoints::comments(github, &on(n)?, request)?,
         ("GET", ["issues", n]) => read_endpoints::issue(github, &on(n)?)?,
         ("GET", ["issues", n, "comments"]) => {
-            read_endpoints::issue_comments(github, &on(n)?, request)?
+            read_endpoints::comments_of_issue(github, &on(n)?, request)?
         }
         ("GET", ["git", "commits", sha]) => read_endpoints::commit(github, git, repo, sha)?,
         ("GET", ["collaborators", login, "permission"]) => {
             read_endpoints::permission(github, repo, login)?
         }
+        ("POST", ["pulls"]) => pull_endpoints::create(github, git, repo, request)?,
+        ("PATCH", ["pulls", n]) => pull_endpoints::edit(github, &on(n)?, request)?,
         ("POST", ["pulls", n, "reviews"]) => {
             write_endpoints::review(github, git, &on(n)?, request)?
         }

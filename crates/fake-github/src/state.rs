@@ -70,9 +70,12 @@ pub(crate) struct Repo {
     pub(crate) permissions: BTreeMap<String, Permission>,
     #[serde(default)]
     pub(crate) pulls: BTreeMap<i64, Pull>,
-    /// Open issues by number.
+    /// Issues by number.
     #[serde(default)]
     pub(crate) issues: BTreeMap<i64, Issue>,
+    /// Set if drafts are not supported, as in private repositories of some plans.
+    #[serde(default)]
+    pub(crate) no_drafts: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -84,6 +87,10 @@ pub(crate) struct Issue {
     pub(crate) author: String,
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
+    #[serde(default)]
+    pub(crate) closed_at: Option<String>,
+    #[serde(default)]
+    pub(crate) comments: Vec<IssueComment>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

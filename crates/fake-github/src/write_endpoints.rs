@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::diff::{LineInDiff, find_line};
 use crate::git::Git;
 use crate::json::merge;
-use crate::read_endpoints::{find_pull, find_repo};
+use crate::read_endpoints::{find_pull, find_repo, issue_comments};
 use crate::request::{API, Request};
 use crate::response::{EndpointError, Payload, Refusal, not_found, refusal, unprocessable};
 use crate::review_json::PullRef;
@@ -177,7 +177,7 @@ pub(crate) fn issue_comment(
 ) -> Result<Payload, EndpointError> {
     let author = logged_in_user(github)?;
     let body = comment_text(request, "IssueComment")?;
-    find_pull(github, on)?;
+    issue_comments(github, on)?;
     let at = github.timestamp()?;
     let new = IssueComment {
         id: github.new_id(),
@@ -188,9 +188,14 @@ pub(crate) fn issue_comment(
     };
     let json = github.issue_comment(on, &new);
     let url = format!("{API}/repos/{}/issues/comments/{}", on.repo, new.id);
-    let pull = pull_mut(github, on)?;
-    pull.issue_comments.push(new);
-    pull.updated_at = at;
+    let home = github.repos.get_mut(on.repo).ok_or_else(not_found)?;
+    if let Some(issue) = home.issues.get_mut(&on.number) {
+        issue.comments.push(new);
+        issue.updated_at = at;
+    } else if let Some(pull) = home.pulls.get_mut(&on.number) {
+        pull.issue_comments.push(new);
+        pull.updated_at = at;
+    }
     Ok(Payload::Created(json, url))
 }
 
@@ -334,14 +339,14 @@ pub(crate) fn dismiss(
     Ok(Payload::Object(github.review(on, found)))
 }
 
-fn logged_in_user(github: &GithubState) -> Result<String, Refusal> {
+pub(crate) fn logged_in_user(github: &GithubState) -> Result<String, Refusal> {
     github
         .me
         .clone()
         .ok_or_else(|| refusal(401, "Requires authentication"))
 }
 
-fn require_write_access(github: &GithubState, repo: &str) -> Result<(), Refusal> {
+pub(crate) fn require_write_access(github: &GithubState, repo: &str) -> Result<(), Refusal> {
     let home = find_repo(github, repo)?;
     if github
         .permission(home, &logged_in_user(github)?)
@@ -356,7 +361,10 @@ fn require_write_access(github: &GithubState, repo: &str) -> Result<(), Refusal>
     }
 }
 
-fn pull_mut<'a>(github: &'a mut GithubState, on: &PullRef<'_>) -> Result<&'a mut Pull, Refusal> {
+pub(crate) fn pull_mut<'a>(
+    github: &'a mut GithubState,
+    on: &PullRef<'_>,
+) -> Result<&'a mut Pull, Refusal> {
     github
         .repos
         .get_mut(on.repo)
@@ -365,7 +373,9 @@ fn pull_mut<'a>(github: &'a mut GithubState, on: &PullRef<'_>) -> Result<&'a mut
 }
 
 /// Parses the body of a request. Keys that the stand-in does not know are errors.
-fn parse_body<T: for<'de> Deserialize<'de>>(request: &Request) -> Result<T, EndpointError> {
+pub(crate) fn parse_body<T: for<'de> Deserialize<'de>>(
+    request: &Request,
+) -> Result<T, EndpointError> {
     serde_json::from_slice(&request.body)
         .map_err(|error| EndpointError::Unsupported(format!("this body: {error}")))
 }

@@ -290,7 +290,9 @@ impl Dispatch {
             crash_point!("post.{}.before", intent.kind);
             match page.github.post_review(&page.repo, page.number, &new).await {
                 Ok(posted) => return Ok(done(intent, CommentKind::Review, &posted, in_review)),
-                Err(GithubError::Refused { status, message }) if !is_elsewhere(status) => {
+                Err(GithubError::Refused {
+                    status, message, ..
+                }) if !is_elsewhere(status) => {
                     tracing::info!(status, message = ?message, "GitHub refused the review; trying another way to post it");
                 }
                 Err(error) => return Err(error.into()),

@@ -209,7 +209,7 @@ fn because(label: &str, reason: &str) -> String {
     }
 }
 
-fn place(path: Option<&str>, line: Option<impl std::fmt::Display>) -> String {
+pub(super) fn place(path: Option<&str>, line: Option<impl std::fmt::Display>) -> String {
     let Some(path) = path.filter(|path| !path.is_empty()) else {
         return String::new();
     };
@@ -217,11 +217,11 @@ fn place(path: Option<&str>, line: Option<impl std::fmt::Display>) -> String {
 }
 
 /// Inserted between two characters, so that the forge does not read them as the start of a name.
-const APART: char = '\u{200b}';
+pub(super) const APART: char = '\u{200b}';
 
 /// Quotes text by others: it mentions nobody, names no issue (a keyword before one would close it), and hides nothing.
 /// Code is escaped too: only the forge's own parser could say for certain which parts are code.
-fn quiet(text: &str) -> String {
+pub(super) fn quiet(text: &str) -> String {
     let text = text.trim();
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
@@ -252,7 +252,7 @@ fn quiet(text: &str) -> String {
 }
 
 /// The fence that is still open at the end of a text, as the line that closes it.
-fn open_fence(text: &str) -> Option<String> {
+pub(super) fn open_fence(text: &str) -> Option<String> {
     let mut open: Option<String> = None;
     for line in text.lines() {
         let inner = line.trim_start_matches(' ');

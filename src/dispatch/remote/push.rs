@@ -16,7 +16,7 @@ use crate::failpoint::crash_point;
 use crate::git::{Rebase, Rebased, is_agent_config};
 use crate::intent::{IntentResult, Payload};
 use crate::process;
-use crate::remote::{Push, Pushed, Remote};
+use crate::remote::{Expected, Push, Pushed, Remote};
 use crate::text::short_sha;
 
 impl Dispatch {
@@ -141,13 +141,13 @@ impl Task {
         self.look_at_pull().await?;
         let push = Push {
             branch: change.branch,
-            from: span.first.to_owned(),
+            expected: Expected::At(span.first.to_owned()),
             to: head.to_owned(),
         };
         // The last check: those above took time, and used these settings.
         self.configuration_in_force().await?;
         self.with_trusted_settings(&remote).await?;
-        self.intend(&push).await?;
+        self.intend(&push, span.first).await?;
         self.dispatch.db.check()?;
         match remote.push(&push).await? {
             Pushed::Done | Pushed::Ahead(_) => {
@@ -165,6 +165,13 @@ impl Task {
             }
             Pushed::Moved(Some(_)) => self.replay(span, head, &remote).await,
             Pushed::Moved(None) => Err(branch_gone(&push.branch)),
+            Pushed::Conflict(other) => Err(Interrupt::fail(
+                format!(
+                    "the remote has a branch {other}, so it cannot have {}",
+                    push.branch
+                ),
+                "delete or rename one of the two, then retry",
+            )),
             Pushed::Refused(message) => Err(Interrupt::fail(
                 format!(
                     "the remote refused the push of {}: {message}",
@@ -175,14 +182,14 @@ impl Task {
         }
     }
 
-    async fn intend(&self, push: &Push) -> Result<()> {
+    async fn intend(&self, push: &Push, from: &str) -> Result<()> {
         let intent = NewIntent {
             key: self.push_key(&push.to),
             change_id: self.change.change_id.clone(),
             payload: Payload::Push(crate::intent::Push {
                 item_id: Some(self.item.item_id.clone()),
                 branch: push.branch.clone(),
-                from: push.from.clone(),
+                from: from.to_owned(),
                 to: push.to.clone(),
             }),
             epoch: self.claim.epoch,

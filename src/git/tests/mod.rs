@@ -6,6 +6,7 @@ mod commits;
 mod looks;
 mod moves;
 mod poison;
+mod pull_templates;
 mod put_back;
 mod swap;
 

@@ -381,6 +381,7 @@ async fn a_refusal_that_gh_printed_is_what_the_caller_gets() {
         Err(GithubError::Refused {
             status: 422,
             message,
+            ..
         }) => assert!(message.contains("your own pull request")),
         other => panic!("{other:?}"),
     }

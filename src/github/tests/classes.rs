@@ -24,6 +24,7 @@ fn read(output: &ShortOutput) -> Result<Reply, GithubError> {
         Request {
             path: PATH,
             is_conditional: true,
+            is_write: false,
         },
         output,
     )
@@ -217,6 +218,7 @@ fn odd_answers() {
         Request {
             path: PATH,
             is_conditional: false,
+            is_write: false,
         },
         &end(Some(1), &recorded("not_modified"), ""),
     );
@@ -224,6 +226,34 @@ fn odd_answers() {
         matches!(unasked, Err(GithubError::Broken { .. })),
         "{unasked:?}"
     );
+}
+
+/// GitHub reports something as missing that a token may not change.
+#[test]
+fn what_is_not_found_for_want_of_a_scope() {
+    for (is_write, scopes, accepted, is_auth) in [
+        (true, "gist", "repo", true),
+        (true, "", "repo", true),
+        (false, "gist", "repo", false),
+        (true, "repo", "repo", false),
+        (true, "public_repo", "repo", false),
+        (true, "gist", "", false),
+    ] {
+        let out = format!(
+            "HTTP/2.0 404 Not Found\nX-Oauth-Scopes: {scopes}\r\nX-Accepted-Oauth-Scopes: {accepted}\r\n\r\n{{}}"
+        );
+        let request = Request {
+            path: PATH,
+            is_conditional: false,
+            is_write,
+        };
+        let error = classify(request, &end(Some(1), out.as_bytes(), ""));
+        assert_eq!(
+            matches!(error, Err(GithubError::Auth { .. })),
+            is_auth,
+            "{is_write} {scopes}: {error:?}"
+        );
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn cut_everywhere<J: DeserializeOwned, V: PartialEq + Debug>(
             Request {
                 path: "x",
                 is_conditional: true,
+                is_write: false,
             },
             &output,
         )? {
@@ -102,7 +103,8 @@ fn refusals_stay_refusals() {
                 classify(
                     Request {
                         path: "x",
-                        is_conditional: true
+                        is_conditional: true,
+                        is_write: false
                     },
                     &output
                 )

@@ -4,6 +4,7 @@ mod calls;
 mod classes;
 mod cuts;
 mod models;
+mod new_pulls;
 mod pages;
 
 use std::collections::BTreeMap;
@@ -44,7 +45,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ "$head$accept$version" = yesyesyes ] || refuse headers
-case "$method$input" in GET | POSTyes | PUTyes) ;; *) refuse "$method$input" ;; esac
+case "$method$input" in GET | POSTyes | PUTyes | PATCHyes) ;; *) refuse "$method$input" ;; esac
 [ -z "$input" ] || cat > "$BED/body"
 echo "$method $path $etag" >> "$BED/asked"
 name=$BED/$(printf %s "$path" | tr '/?&=' '____')

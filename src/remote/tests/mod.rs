@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{NetworkAccess, Push, Remote};
+use super::{Expected, NetworkAccess, Push, Remote};
 use crate::git::Place;
 use crate::process::{Short, short, write_script as script};
 
@@ -160,8 +160,17 @@ impl Bed {
         self.remote.take(&self.place, "fix/a", &to).await.unwrap();
         Push {
             branch: "fix/a".to_owned(),
-            from: self.start.clone(),
+            expected: Expected::At(self.start.clone()),
             to,
+        }
+    }
+
+    /// Commits as the agent, imports the commit and returns the push that creates a branch.
+    async fn new_branch(&self, branch: &str) -> Push {
+        Push {
+            branch: branch.to_owned(),
+            expected: Expected::Absent,
+            ..self.taken("new", "text\n").await
         }
     }
 

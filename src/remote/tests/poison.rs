@@ -128,7 +128,7 @@ async fn nothing_planted_runs_or_leads_elsewhere() {
     );
     let push = crate::remote::Push {
         branch: "fix/a".to_owned(),
-        from: bed.start.clone(),
+        expected: crate::remote::Expected::At(bed.start.clone()),
         to: to.clone(),
     };
     assert_eq!(bed.remote.push(&push).await.unwrap(), Pushed::Done);
@@ -213,6 +213,6 @@ async fn the_secrets_of_the_daemon_are_not_in_the_arguments() {
     );
     assert!(log_text.contains(&format!(
         "--force-with-lease=refs/heads/fix/a:{}",
-        push.from
+        bed.start
     )));
 }

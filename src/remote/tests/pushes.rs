@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Bed, CANARY};
 use crate::git::GitError;
-use crate::remote::{NetworkAccess, Push, Pushed, Remote, RemoteError};
+use crate::remote::{Expected, NetworkAccess, Push, Pushed, Remote, RemoteError};
 
 #[tokio::test]
 async fn a_commit_is_pushed_once() {
@@ -23,7 +23,7 @@ async fn a_commit_is_pushed_once() {
     let updates = fs::read_to_string(bed.root.join("updates")).unwrap();
     assert_eq!(
         updates,
-        format!("refs/heads/fix/a {} {}\n", push.from, push.to)
+        format!("refs/heads/fix/a {} {}\n", bed.start, push.to)
     );
 }
 
@@ -119,7 +119,7 @@ async fn history_is_never_rewritten() {
     ] {
         let rewrite = Push {
             branch: "fix/a".to_owned(),
-            from: from.clone(),
+            expected: Expected::At(from.clone()),
             to: to.clone(),
         };
         assert!(
@@ -139,6 +139,115 @@ async fn history_is_never_rewritten() {
         Err(RemoteError::Missing { .. })
     ));
     assert_eq!(bed.at_origin("fix/a").await, Some(bed.start.clone()));
+}
+
+#[tokio::test]
+async fn a_new_branch_is_created_once() {
+    let bed = Bed::new().await;
+    bed.hook(
+        "update",
+        &format!("echo \"$*\" >> '{}'", bed.root.join("updates").display()),
+    );
+    let push = bed.new_branch("task/b").await;
+    // The second one repeats it, as after a crash.
+    for _ in 0..2 {
+        assert_eq!(bed.remote.push(&push).await.unwrap(), Pushed::Done);
+    }
+    assert_eq!(bed.at_origin("task/b").await, Some(push.to.clone()));
+    let updates = fs::read_to_string(bed.root.join("updates")).unwrap();
+    let none = "0".repeat(40);
+    assert_eq!(
+        updates,
+        format!("refs/heads/task/b {none} {}\n", push.to),
+        "one update"
+    );
+}
+
+#[tokio::test]
+async fn a_new_branch_that_others_continue_is_ahead() {
+    let bed = Bed::new().await;
+    let push = bed.new_branch("task/b").await;
+    assert_eq!(bed.remote.push(&push).await.unwrap(), Pushed::Done);
+    let theirs = bed.person("origin/task/b", "b", "b\n").await;
+    bed.raw(&bed.origin, ["update-ref", "refs/heads/task/b", &theirs])
+        .await;
+    assert_eq!(bed.remote.push(&push).await.unwrap(), Pushed::Ahead(theirs));
+}
+
+#[tokio::test]
+async fn a_new_branch_that_somebody_else_created_is_left_alone() {
+    let bed = Bed::new().await;
+    let push = bed.new_branch("task/b").await;
+    // Even where the push would be a fast-forward.
+    bed.raw(&bed.origin, ["branch", "-q", "task/b", &bed.start])
+        .await;
+    let moved = Pushed::Moved(Some(bed.start.clone()));
+    assert_eq!(bed.remote.push(&push).await.unwrap(), moved);
+    assert_eq!(bed.at_origin("task/b").await, Some(bed.start.clone()));
+}
+
+/// It is created between the check and the push.
+#[tokio::test]
+async fn a_new_branch_that_is_created_while_we_push_keeps_what_it_got() {
+    let bed = Bed::new().await;
+    let push = bed.new_branch("task/b").await;
+    let (origin, start) = (bed.origin.display(), &bed.start);
+    let creates = format!("git --git-dir='{origin}' update-ref refs/heads/task/b {start}");
+    let remote = bed.over_ssh(&format!(
+        "case \"$cmd\" in *receive-pack*) {creates};; esac\neval \"$cmd\""
+    ));
+    let moved = Pushed::Moved(Some(start.clone()));
+    assert_eq!(remote.push(&push).await.unwrap(), moved);
+    assert_eq!(bed.at_origin("task/b").await, Some(start.clone()));
+}
+
+#[tokio::test]
+async fn a_new_branch_whose_push_is_cut() {
+    let bed = Bed::new().await;
+    let push = bed.new_branch("task/b").await;
+    bed.hook("pre-receive", "kill -9 $PPID");
+    let cut = bed.remote.push(&push).await;
+    assert!(
+        matches!(cut, Err(RemoteError::Unreachable { .. })),
+        "{cut:?}"
+    );
+    assert_eq!(bed.at_origin("task/b").await, None);
+    bed.hook("pre-receive", "exit 0");
+    bed.hook(
+        "reference-transaction",
+        "[ \"$1\" = committed ] && kill -9 $PPID\nexit 0",
+    );
+    assert_eq!(bed.remote.push(&push).await.unwrap(), Pushed::Done);
+    assert_eq!(bed.at_origin("task/b").await, Some(push.to.clone()));
+}
+
+#[tokio::test]
+async fn a_new_branch_that_the_remote_has_no_room_for() {
+    let bed = Bed::new().await;
+    // `fix/a` and `main` are there.
+    for (branch, other) in [("fix", "fix/a"), ("main/x", "main"), ("fix/a/b/c", "fix/a")] {
+        let push = bed.new_branch(branch).await;
+        let conflict = Pushed::Conflict(other.to_owned());
+        assert_eq!(bed.remote.push(&push).await.unwrap(), conflict, "{branch}");
+        assert_eq!(bed.at_origin(branch).await, None);
+    }
+    let push = bed.new_branch("fix/ab").await;
+    assert_eq!(bed.remote.push(&push).await.unwrap(), Pushed::Done);
+}
+
+#[tokio::test]
+async fn a_new_branch_that_the_remote_declines() {
+    let bed = Bed::new().await;
+    let push = bed.new_branch("task/b").await;
+    bed.hook(
+        "pre-receive",
+        "echo 'GH013: Repository rule violations' >&2; exit 1",
+    );
+    let Pushed::Refused(why) = bed.remote.push(&push).await.unwrap() else {
+        panic!("it was declined")
+    };
+    assert!(why.contains("GH013: Repository rule violations"), "{why}");
+    assert_eq!(bed.at_origin("task/b").await, None);
 }
 
 #[tokio::test]
@@ -170,7 +279,7 @@ async fn a_branch_that_looks_like_an_option_is_refused() {
         assert!(
             bed.remote
                 .push(&Push {
-                    from: text.to_owned(),
+                    expected: Expected::At(text.to_owned()),
                     ..push.clone()
                 })
                 .await
