@@ -214,10 +214,6 @@ CREATE TABLE tasks (
 --   resumed            {reason, held_for?}
 --   feedback_received  {feedback_id, author, kind, trust?, why?, url?}
 --   pr_adopted         {repo, number, by, head, url}
---   implemented        {item_id, head_before, head_after, commits, files, more?}
---                        more: number of files that are not listed
---   pr_created         {repo, number, url, head, draft, found}
---                        found: it existed already, from an earlier attempt or opened by somebody else
 --   pr_changed         {what, feedback_id?, event_id?}
 --                        what: merged|closed|reopened|retargeted|unwanted|wanted|dismissed
 --   posted             {key, kind, url}
@@ -235,6 +231,10 @@ CREATE TABLE tasks (
 --                        was not applied is a `skipped` event of the blackboard
 --   daemon_ended       {cause, pid, silent_since, runs}
 --                        the previous daemon did not shut down cleanly
+--   implemented        {item_id, head_before, head_after, commits, files, more?}
+--                        more: number of files that are not listed
+--   pr_created         {repo, number, url, head, draft, found}
+--                        found: it existed already, from an earlier attempt or opened by somebody else
 CREATE TABLE events (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     timestamp   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))

@@ -1,7 +1,9 @@
 //! From a task to a pull request, through the binary: what a person types, what the agents are
 //! given, and what is left behind when it cannot be done.
 
+use crate::support::forge::Review;
 use crate::support::play::{Play, REVIEWS_FIXED, Script};
+use crate::support::pull_play::PullPlay;
 
 /// Implements without what the reviewer asks for, and fixes it then. Records its prompts.
 const IMPLEMENTS: &str = r#"
@@ -80,4 +82,161 @@ fn a_local_task_is_implemented_reviewed_and_refined() {
     );
     play.tick().ok();
     play.check();
+}
+
+fn number_of(stage: &PullPlay) -> i64 {
+    stage
+        .play
+        .world
+        .sqlite("SELECT coalesce(pr_number, 0) FROM changes WHERE change_id = 'c1'")
+        .parse()
+        .unwrap()
+}
+
+/// S0-1…3, S0-52…62, S0-91, S0-112, S0-114, FR-1, FR-6: from the task to the merge. Remand's review
+/// rejects the implementation, the fix passes, the pull request is opened and handed to the loop of
+/// pull requests; a person there requests a change, approves it and merges it.
+#[test]
+fn a_task_becomes_a_pull_request_that_is_refined_approved_and_merged() {
+    let stage = PullPlay::unwatched(&script());
+    let play = &stage.play;
+    let text = "It says who began it.";
+    play.world
+        .remand_in(
+            &play.repo,
+            &["add", "Add a work file", "-a", "--body", text],
+        )
+        .ok();
+    stage.tick();
+    let told = || play.events().join("\n");
+    assert_eq!(play.state(), "ready_for_human_review", "{}", told());
+    play.check();
+    let number = number_of(&stage);
+    let pull = stage.forge.pull(number);
+    assert_eq!(pull["title"], "Add a work file");
+    assert_eq!(pull["draft"], false);
+    let body = pull["body"].as_str().unwrap();
+    for part in [
+        text,
+        "Address review feedback (cycle 1)",
+        "work.txt",
+        "<!-- remand:",
+    ] {
+        assert!(body.contains(part), "{part:?} is not in {body}");
+    }
+    let branch = "remand/add-a-work-file";
+    assert_eq!(
+        stage.remote_head(branch),
+        play.world
+            .sqlite("SELECT head FROM changes WHERE change_id = 'c1'")
+    );
+
+    let head = stage.remote_head(branch);
+    stage.forge.review(
+        number,
+        &Review {
+            by: "bob",
+            state: "CHANGES_REQUESTED",
+            commit: Some(&head),
+            body: "Say please.",
+            inline: &[],
+        },
+    );
+    stage.tick();
+    assert_eq!(play.state(), "ready_for_human_review", "{}", told());
+    let fixed = stage.remote_head(branch);
+    assert_ne!(fixed, head);
+    let fix = play.world.sqlite("SELECT metadata ->> 'implementation_work_item_id' || ' ' || (metadata ->> 'pr_number') FROM work_items WHERE source = 'review_fix' ORDER BY length(item_id) DESC, item_id DESC LIMIT 1");
+    assert_eq!(fix, format!("w1 {number}"));
+    stage.forge.review(
+        number,
+        &Review {
+            by: "bob",
+            state: "APPROVED",
+            commit: Some(&fixed),
+            ..Review::default()
+        },
+    );
+    stage.tick();
+    assert_eq!(play.state(), "approved", "{}", told());
+    stage.forge.merge(number, "bob");
+    stage.tick();
+    assert_eq!(play.state(), "merged", "{}", told());
+    play.check();
+    insta::assert_snapshot!(play.world.sqlite("SELECT event_type || coalesce(' ' || (metadata ->> 'to'), '') FROM events WHERE change_id = 'c1' ORDER BY id"), @"
+    state_changed queued
+    work_created
+    state_changed implementing
+    work_claimed
+    worktree_made
+    run_started
+    run_finished
+    work_completed
+    implemented
+    state_changed pending_self_review
+    work_created
+    review_requeued
+    state_changed self_reviewing
+    work_claimed
+    run_started
+    run_finished
+    work_completed
+    work_rejected
+    state_changed self_review_failed
+    work_created
+    state_changed refining
+    fix_created
+    work_claimed
+    run_started
+    run_finished
+    work_completed
+    fix_committed
+    state_changed pending_self_review
+    work_created
+    review_requeued
+    state_changed self_reviewing
+    work_claimed
+    run_started
+    run_finished
+    work_completed
+    work_approved
+    state_changed self_review_passed
+    work_created
+    work_claimed
+    work_completed
+    pr_created
+    state_changed pr_created
+    state_changed awaiting_pr_feedback
+    state_changed ready_for_human_review
+    feedback_received
+    work_rejected
+    work_created
+    state_changed awaiting_pr_feedback
+    state_changed addressing_feedback
+    fix_created
+    work_claimed
+    run_started
+    run_finished
+    work_completed
+    fix_pushed
+    state_changed awaiting_pr_feedback
+    work_created
+    review_requeued
+    state_changed reviewing_pr
+    work_claimed
+    run_started
+    run_finished
+    work_completed
+    work_approved
+    state_changed ready_for_human_review
+    posted
+    posted
+    review_posted
+    feedback_received
+    work_approved
+    state_changed approved
+    instructed
+    pr_changed
+    state_changed merged
+    ");
 }

@@ -144,8 +144,7 @@ pub(crate) use work::runs::{
     record_shim, refuse_run, run, runs_of, start_run, undone_paths,
 };
 pub(crate) use work::tasks::{
-    ImplementDone, NewTask, OpenedPull, add_task, begin_branch, finish_implement, finish_pull,
-    leave_self_review, task,
+    ImplementDone, NewTask, OpenedPull, add_task, begin_branch, finish_implement, finish_pull, task,
 };
 
 pub(crate) use forge::feedback::{feedback, judged_alone, known_comments, said_of, unjudged_said};

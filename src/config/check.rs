@@ -116,7 +116,6 @@ fn times(config: &Config) -> Vec<Complaint> {
         complaints.push(larger(first, longest, why));
     }
     let runs = [
-        ("limits.implement_s", limits.implement_s),
         ("limits.review_s", limits.review_s),
         ("limits.fix_s", limits.fix_s),
     ];

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::environment::Environment;
 use super::explain::Setting;
 use super::github::GithubSettings;
+use super::implement::ImplementOverrides;
 use super::push::PushOverrides;
 use super::settings::ProjectOverrides;
 use super::*;
@@ -90,10 +91,11 @@ fn every_setting_has_a_comment_above_it() {
         }
     }
     let comments = |field: &str| default_text().contains(&format!("\n#   {field} = "));
-    let tables = ["push", "discover"];
+    let tables = ["push", "discover", "implement"];
     for field in [
         fields_of::<Agent>(),
         fields_of::<PushOverrides>(),
+        fields_of::<ImplementOverrides>(),
         fields_of::<Discover>(),
     ]
     .concat()
@@ -332,6 +334,7 @@ fn a_project_overrides_what_it_names() {
         agent: Some("claude".into()),
         review_agent: Some("codex".into()),
         gates: common.gates.clone(),
+        implement: common.implement.clone(),
         gate_in: GateIn::Checkout,
         red_base: RedBase::Hold,
         worktree_roots: vec![home.path("trees")],
@@ -528,6 +531,12 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     loop.severity_threshold = "medium"  (default)
     loop.max_gate_rounds = 2  (default)
     loop.main_checkout = "report"  (default)
+    implement.auto_review = false  (default)
+    implement.review = "before_pr"  (default)
+    implement.open_pr = true  (default)
+    implement.draft = false  (default)
+    implement.branch = "remand/{slug}"  (default)
+    implement.priority = "P2"  (default)
     heartbeat.look_s = 1  (default)
     dispatch.slots = 2  (default)
     dispatch.lease_s = 60  (default)
@@ -535,6 +544,7 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     dispatch.backoff_first_s = 60  (default)
     dispatch.backoff_max_s = 3600  (default)
     dispatch.stop_grace_s = 10  (default)
+    limits.implement_s = 3600  (default)
     limits.review_s = 600  (default)
     limits.fix_s = 1800  (default)
     limits.idle_s = 600  (default)

@@ -8,14 +8,13 @@ use crate::clock;
 use crate::dispatch::remote::pull_request_body::{FindingStory, PullRequestStory, ReviewStory};
 use crate::dispatch::remote::remote_sync::objected;
 use crate::dispatch::worktree::preflight::named;
-use crate::failpoint::crash_point;
 use crate::finding::Outcome;
 use crate::git::{Worktree, is_agent_config};
 use crate::github::{NewPull, Opened, PullRefusal, RefusalCause};
 use crate::intent::{IntentResult, Payload};
 use crate::proposal::{Decision, decision};
 use crate::pull_request::{Pull, PullState};
-use crate::remote::{Expected, Push, Pushed, Remote};
+use crate::remote::{Expected, Push, Pushed, Remote, tells_a_secret};
 use crate::text::short_sha;
 
 /// The commit that the pull request is about, and the commit that it branched off.
@@ -28,7 +27,10 @@ impl Task {
     pub(super) async fn open_pull(&self) -> Result<()> {
         let repo = self.project.repo.clone().ok_or_else(|| {
             Interrupt::fail(
-                format!("the project {} has no repository on GitHub", self.project.project_id),
+                format!(
+                    "the project {} has no repository on GitHub",
+                    self.project.project_id
+                ),
                 "set one with `remand project add PATH --repo OWNER/NAME --url URL`, then retry",
             )
         })?;
@@ -85,7 +87,9 @@ impl Task {
     }
 
     async fn has_changes(&self, worktree: &Worktree, range: &Range<'_>) -> Result<()> {
-        let files = self.git.changed_files(&worktree.place, range.base, range.head);
+        let files = self
+            .git
+            .changed_files(&worktree.place, range.base, range.head);
         if files.await?.is_empty() {
             let id = &self.change.change_id;
             return Err(Interrupt::fail(
@@ -154,7 +158,9 @@ impl Task {
         range: &Range<'_>,
         remote: &Remote,
     ) -> Result<()> {
-        let files = self.git.changed_files(&worktree.place, range.base, range.head);
+        let files = self
+            .git
+            .changed_files(&worktree.place, range.base, range.head);
         let config: Vec<String> = files
             .await?
             .into_iter()
@@ -260,17 +266,28 @@ impl Task {
         }
         let story = self.story(worktree, range).await?;
         let marker = uuid::Uuid::new_v4().simple().to_string();
+        let (title, body) = (story.title(), story.body(&marker));
+        if tells_a_secret(&body, &self.dispatch.settings.forge.secrets) {
+            return Err(Interrupt::fail(
+                "the description of the pull request would contain a secret of this machine",
+                "remove it from the task and from the messages of the commits, then retry",
+            ));
+        }
         let new = NewPull {
-            title: story.title(),
-            body: story.body(&marker),
+            title,
+            body,
             head: self.change.branch.clone(),
             base: self.change.base.clone(),
             draft: self.task.as_ref().is_some_and(|task| task.draft),
         };
         self.check_cancelled()?;
-        crash_point!("pull.create.before");
-        let created = self.dispatch.settings.forge.github.create_pull(repo, &new).await;
-        crash_point!("pull.create.after");
+        let created = self
+            .dispatch
+            .settings
+            .forge
+            .github
+            .create_pull(repo, &new)
+            .await;
         match created {
             Ok(Opened::Done(pull)) => Ok((*pull, false)),
             // Somebody may have opened it in the meantime.
@@ -289,7 +306,8 @@ impl Task {
             return Ok(Some(open.clone()));
         }
         let closed = pulls.closed.into_iter();
-        let same = closed.filter(|pull| pull.head_sha == range.head && pull.state == PullState::Closed);
+        let same =
+            closed.filter(|pull| pull.head_sha == range.head && pull.state == PullState::Closed);
         match same.max_by_key(|pull| pull.number) {
             None => Ok(None),
             Some(pull) => Err(Interrupt::fail(
@@ -334,14 +352,16 @@ impl Task {
     async fn story(&self, worktree: &Worktree, range: &Range<'_>) -> Result<PullRequestStory> {
         let place = &worktree.place;
         let id = self.change.change_id.clone();
-        let read = self.read(move |conn| {
-            Ok((bb::reviews_of(conn, &id)?, bb::finding_list(conn, &id)?))
-        });
+        let read =
+            self.read(move |conn| Ok((bb::reviews_of(conn, &id)?, bb::finding_list(conn, &id)?)));
         let (reviews, findings) = read.await?;
         let change = self.change_now().await?;
         let mut commits = self.git.log(place, range.base, range.head).await?;
         commits.reverse();
-        let files = self.git.changed_files(place, range.base, range.head).await?;
+        let files = self
+            .git
+            .changed_files(place, range.base, range.head)
+            .await?;
         let task = self.task.clone().unwrap_or_default();
         let asked = format!("{}\n\n{}", self.change.title, task.text);
         let is_open = |outcome: Outcome| !matches!(outcome, Outcome::Resolved | Outcome::Waived);
@@ -349,7 +369,9 @@ impl Task {
         let human_review = (change.final_verdict != Some(crate::change::FinalVerdict::Approved))
             .then(|| match open {
                 0 => "it was not approved by a review".to_owned(),
-                open => format!("the allowed fixes were used up or skipped, with {open} findings open"),
+                open => {
+                    format!("the allowed fixes were used up or skipped, with {open} findings open")
+                }
             });
         let reviews = reviews.into_iter().enumerate();
         let reviews = reviews.map(|(at, review)| ReviewStory {

@@ -322,6 +322,7 @@ bodies! {
         weaker: Vec<String>;
         more: usize,
     }
+    DaemonEnded { cause: String, pid: u32, silent_since: Option<Time>, runs: Vec<RunId> }
     Implemented {
         item_id: Option<ItemId>,
         head_before: String,
@@ -331,7 +332,6 @@ bodies! {
         more: usize,
     }
     PrCreated { repo: Option<String>, number: i64, url: String, head: String, draft: bool, found: bool }
-    DaemonEnded { cause: String, pid: u32, silent_since: Option<Time>, runs: Vec<RunId> }
 }
 
 /// Keys whose values are sentences for people; `context.summary` is a key of the objects in a list.

@@ -39,13 +39,6 @@ mod moved_branches;
 mod net_diff;
 mod path_access;
 mod prose_only;
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "called by dispatch once a change can open its pull request"
-    )
-)]
 mod pull_template;
 mod rebase;
 mod repository;

@@ -25,7 +25,6 @@ pub(super) enum Method {
     Get,
     Post,
     Put,
-    Patch,
 }
 
 #[derive(Debug)]
@@ -70,15 +69,9 @@ impl Call {
         self.method != Method::Get
     }
 
-    /// Name of the kind of write: the last part of the path, or `edit` if the path ends with what
-    /// is edited.
+    /// Name of the kind of write: the last part of the path.
     fn kind(&self) -> &str {
-        match self.method {
-            Method::Patch => "edit",
-            Method::Get | Method::Post | Method::Put => {
-                self.path.rsplit('/').next().unwrap_or_default()
-            }
-        }
+        self.path.rsplit('/').next().unwrap_or_default()
     }
 
     /// Arguments of gh. The path is the last one, and none starts with a dash: each is built here from a constant
@@ -88,7 +81,6 @@ impl Call {
             Method::Get => "GET",
             Method::Post => "POST",
             Method::Put => "PUT",
-            Method::Patch => "PATCH",
         };
         let mut words: Vec<OsString> = ["api", "-i", "-X", method].map(OsString::from).to_vec();
         let mut header = |text: String| words.extend(["-H".into(), text.into()]);

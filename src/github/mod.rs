@@ -19,13 +19,6 @@ mod endpoint;
 mod error;
 mod fetch;
 mod model;
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "called by dispatch once a change can open its pull request"
-    )
-)]
 mod new_pull;
 mod pagination;
 mod read;
@@ -49,13 +42,6 @@ use crate::process::os_variables;
 
 pub(crate) use error::{GithubError, Result};
 pub(crate) use fetch::{Fetch, KeptPages};
-#[cfg_attr(
-    not(test),
-    expect(
-        unused_imports,
-        reason = "called by dispatch once a change can open its pull request"
-    )
-)]
 pub(crate) use new_pull::{NewPull, Opened, PullRefusal, RefusalCause};
 pub(crate) use pagination::Marks;
 use read::KnownAccount;

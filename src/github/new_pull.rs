@@ -1,4 +1,4 @@
-//! Opens a pull request for a branch, finds those that it has, and edits their text.
+//! Opens a pull request for a branch, and finds those that it has.
 //!
 //! Nothing here is repeated. GitHub names some reasons for a refusal only in English (no commits
 //! between the branches, an open pull request of the same branch and base); a caller finds out
@@ -119,15 +119,6 @@ impl Github {
             })),
             Err(error) => Err(error),
         }
-    }
-
-    /// Replaces the description of a pull request. Returns the pull request as it is afterwards:
-    /// its text is the new one only if the request was not redirected.
-    pub(crate) async fn set_pull_body(&self, repo: &str, number: i64, body: &str) -> Result<Pull> {
-        let path = endpoint::numbered(repo, "pulls", number)?;
-        let body = json!({ "body": body });
-        let written = self.write::<PullJson>(Method::Patch, path, &body);
-        Ok(written.await?.into())
     }
 }
 

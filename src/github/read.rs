@@ -151,13 +151,6 @@ impl Github {
         })
     }
 
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "called by dispatch once a change can open its pull request"
-        )
-    )]
     /// Returns an issue. Its comments are the list [`CommentList::IssueComments`] of its number.
     pub(crate) async fn issue(&self, repo: &str, number: i64) -> Result<Issue> {
         let path = endpoint::numbered(repo, "issues", number)?;

@@ -12,6 +12,7 @@ mod pull_request_text;
 mod read;
 mod read_failure;
 mod remote_head;
+mod task_issue;
 #[cfg(test)]
 mod tests;
 mod trust;

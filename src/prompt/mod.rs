@@ -77,7 +77,7 @@ pub(crate) enum PromptError {
         #[source]
         source: io::Error,
     },
-    #[error("{} is not a prompt; allowed names: implement.md, review.md, again.md and fix.md", path.display())]
+    #[error("{} is not a prompt; allowed names: implement.md, review.md, fix.md and again.md", path.display())]
     UnknownFile { path: PathBuf },
     /// A template that cannot be used. `report` shows the location.
     #[error("{report}")]

@@ -267,7 +267,8 @@ fn runs_that_vanish_are_counted_in_a_row() {
 fn items_of_sources_that_nobody_runs_are_left_alone_with_one_event() {
     let mut story = Story::begin();
     let change = bare(&mut story);
-    queue(&mut story, &change, Source::Manual, Priority::P1, "a task");
+    let source = Source::FeedbackAnalysis;
+    queue(&mut story, &change, source, Priority::P1, "an analysis");
     assert!(story.try_claim().is_none());
     assert!(story.engine.read(bb::any_unknown_source));
     assert_eq!(story.step(bb::skip_unknown_sources).unwrap(), 1);

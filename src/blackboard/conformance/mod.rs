@@ -20,5 +20,6 @@ mod requests;
 mod settings;
 mod shadow;
 pub(in crate::blackboard) mod story;
+mod tasks;
 mod views;
 mod walk;

@@ -32,7 +32,7 @@ fn author(login: &str) -> Author {
     }
 }
 
-fn pull(number: i64, head: &str) -> Pull {
+pub(super) fn pull(number: i64, head: &str) -> Pull {
     Pull {
         number,
         title: "Retry payments".into(),

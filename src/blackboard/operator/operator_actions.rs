@@ -4,7 +4,7 @@
 use crate::blackboard::escalate::set_final;
 use crate::blackboard::forge::{outbox, pulls};
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::work::{coverage, finish, items};
+use crate::blackboard::work::{coverage, finish, items, tasks};
 use crate::blackboard::{BoardError, Result, changes, escalate, rejections};
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
@@ -186,6 +186,11 @@ pub(crate) fn end_escalation(
     now: Time,
 ) -> Result<Change> {
     let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
+    // What it was to wait for is no longer waited for: the person knows how that ended.
+    let back = match back.waits_for {
+        Some(_) => tasks::start_waiting(conn, id)?,
+        None => back,
+    };
     forget_progress(conn, id, now)?;
     pulls::judge_again(conn, id)?;
     Ok(back)

@@ -143,7 +143,10 @@ fn walks_through_the_past(step: &str) -> bool {
     };
     let what = scan.split_whitespace().next().unwrap_or_default();
     // An intermediate result, scanned once; the tables behind it have their own line.
-    let of_ours = what.starts_with('(') || what == "CONSTANT" || what.starts_with("json_");
+    let of_ours = what.starts_with('(')
+        || what == "CONSTANT"
+        || what.starts_with("json_")
+        || scan.ends_with(" VALUES CLAUSE");
     let open = scan
         .split_once("INDEX ")
         .is_some_and(|(_, index)| OPEN.contains(&index));

@@ -224,12 +224,12 @@ fn fail_implementation(
 }
 
 /// Ends the wait of a change for another one.
-pub(crate) fn start_waiting(conn: &Connection, id: &ChangeId) -> Result<()> {
+pub(crate) fn start_waiting(conn: &Connection, id: &ChangeId) -> Result<Change> {
     conn.execute(
         "UPDATE changes SET waits_for = NULL WHERE change_id = :id",
         params! { id },
     )?;
-    pause::unblock_if_free(conn, id).map(drop)
+    pause::unblock_if_free(conn, id)
 }
 
 /// Records the commit at which the branch of a task was created.

@@ -79,7 +79,11 @@ impl Task {
 
     /// Runs the gates where the agent worked: files that git does not see there, or is told to ignore, can influence
     /// them.
-    pub(super) async fn gates_in_worktree(&self, span: Span<'_>, head: &str) -> Result<Option<Red>> {
+    pub(super) async fn gates_in_worktree(
+        &self,
+        span: Span<'_>,
+        head: &str,
+    ) -> Result<Option<Red>> {
         let place = self.place()?;
         let run = span.run;
         let to = self.restore_point(head, run);

@@ -3,14 +3,7 @@
 pub(super) mod configuration;
 pub(super) mod post;
 pub(super) mod post_text;
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "called by dispatch once a change can open its pull request"
-    )
-)]
-mod pull_request_body;
+pub(super) mod pull_request_body;
 pub(super) mod push;
 pub(super) mod remote_sync;
 pub(super) mod reply_intents;

@@ -214,21 +214,6 @@ async fn the_pull_requests_of_a_branch() {
 }
 
 #[tokio::test]
-async fn a_description_is_replaced() {
-    let bed = Bed::new();
-    let path = format!("{PULLS}/7");
-    bed.answer(
-        &path,
-        "W/\"1\"",
-        &pull(7, &[("/body", json!("new"))]).to_string(),
-    );
-    let pull = bed.github.set_pull_body("acme/rocket", 7, "new").await;
-    assert_eq!(pull.unwrap().body.as_deref(), Some("new"));
-    assert_eq!(bed.asked(), [format!("PATCH {path}")]);
-    assert_eq!(bed.body(), json!({ "body": "new" }));
-}
-
-#[tokio::test]
 async fn an_issue_and_a_pull_request_that_is_one() {
     let bed = Bed::new();
     let path = "repos/acme/rocket/issues/12";

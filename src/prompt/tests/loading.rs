@@ -112,7 +112,7 @@ fn the_printing_of_everything_is_not_there() {
 
 #[test]
 fn a_file_with_another_name_is_refused() {
-    assert_snapshot!(load_error("fixx.md", ""), @"FOLDER/fixx.md is not a prompt; allowed names: review.md, fix.md and again.md");
+    assert_snapshot!(load_error("fixx.md", ""), @"FOLDER/fixx.md is not a prompt; allowed names: implement.md, review.md, fix.md and again.md");
     assert_snapshot!(load_error("fix.txt", ""), @"FOLDER/fix.txt is not a prompt; allowed names: review.md, fix.md and again.md");
 }
 
@@ -155,7 +155,12 @@ fn a_users_file_takes_the_place_of_the_stock_one() {
         .collect();
     assert_eq!(
         origins,
-        ["review stock", "fix stock", "again FOLDER/again.md"]
+        [
+            "review stock",
+            "fix stock",
+            "again FOLDER/again.md",
+            "implement stock"
+        ]
     );
     assert_eq!(prompts.source(Name::Fix), Name::Fix.stock());
 }

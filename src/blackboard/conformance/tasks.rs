@@ -1,0 +1,300 @@
+//! Tasks: from the queue to the pull request, and tasks that wait for others.
+
+use super::pulls::pull;
+use super::story::{Story, failure, finding, new_change};
+use crate::blackboard::{self as bb, GateRejection, ImplementDone, NewTask, OpenedPull};
+use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, ReviewStage, State};
+use crate::finding::Verdict;
+use crate::task::{TaskIssue, TaskRow, TaskSpec};
+use crate::work::{Priority, RejectionState, Source, Status};
+
+fn new_task(n: usize) -> NewTask {
+    let mut change = new_change(n);
+    change.state = State::Queued;
+    NewTask {
+        change,
+        task: TaskRow {
+            text: "as soon as possible".into(),
+            spec: Some(TaskSpec {
+                path: "spec.md".into(),
+                text: "three times".into(),
+            }),
+            issue: Some(TaskIssue {
+                number: 7,
+                title: "Payments are lost".into(),
+                body: "often".into(),
+                url: String::new(),
+                comments: Vec::new(),
+            }),
+            ..TaskRow::default()
+        },
+        source: Source::Manual,
+        priority: Priority::P2,
+        own_worktree: true,
+        review: ReviewStage::BeforePr,
+        auto_review: true,
+        opens_pr: true,
+        after: None,
+    }
+}
+
+impl Story {
+    fn task(&mut self, adjust: impl FnOnce(&mut NewTask)) -> bb::Result<Change> {
+        let n = self
+            .engine
+            .read(|conn| bb::board(conn, bb::Show::All, 1_000))
+            .len()
+            + 1;
+        let mut new = new_task(n);
+        adjust(&mut new);
+        self.step(|conn, now| bb::add_task(conn, &new, now))
+    }
+
+    /// Claims an implementation and ends it with a commit.
+    fn implement(&mut self) -> Change {
+        let claimed = self.claim();
+        assert_eq!(claimed.change.state, State::Implementing);
+        let id = claimed.change.change_id.clone();
+        self.step(|conn, now| bb::begin_branch(conn, &id, &"a".repeat(40), now))
+            .unwrap();
+        self.run(&claimed);
+        let done = ImplementDone {
+            head_before: "a".repeat(40),
+            head_after: "b".repeat(40),
+            commits: 1,
+            files: vec!["pay.rs".into()],
+        };
+        self.step(|conn, now| bb::finish_implement(conn, &claimed.claim(), &done, now))
+            .unwrap()
+    }
+
+    fn open_pull(&mut self) -> Change {
+        let claimed = self.claim();
+        assert_eq!(claimed.item.source, Source::PullRequest);
+        let head = claimed.change.head.clone();
+        let opened = OpenedPull {
+            repo: "ann/shop".into(),
+            pull: pull(42, &head),
+            head,
+            found: false,
+        };
+        self.step(|conn, now| bb::finish_pull(conn, &claimed.claim(), &opened, now))
+            .unwrap()
+    }
+}
+
+#[test]
+fn a_task_is_implemented_reviewed_and_opened() {
+    let mut story = Story::begin();
+    let change = story.task(|_| {}).unwrap();
+    let id = &change.change_id;
+    assert_eq!(change.state, State::Queued);
+    assert_eq!(change.implementation_item_id.as_deref(), Some("w1"));
+    story.check();
+    let task = story.engine.read(|conn| bb::task(conn, id)).unwrap();
+    assert_eq!(task, new_task(1).task);
+    let reviewed = story.implement();
+    assert_eq!(reviewed.state, State::PendingSelfReview);
+    assert_eq!(reviewed.head, "b".repeat(40));
+    story.check();
+    let passed = story.review(Verdict::Approved, &[]);
+    assert_eq!(passed.state, State::SelfReviewPassed);
+    story.check();
+    let opened = story.open_pull();
+    assert_eq!(opened.state, State::ReadyForHumanReview);
+    assert_eq!(opened.pr_number, Some(42));
+    assert!(!opened.human_review_required);
+    story.check();
+    assert_eq!(
+        story.statuses(id),
+        [Status::Completed; 3],
+        "implementation, review, pull request"
+    );
+}
+
+#[test]
+fn gates_that_fail_before_the_pull_request_send_it_back() {
+    let mut story = Story::begin();
+    let id = story.task(|_| {}).unwrap().change_id;
+    story.implement();
+    story.review(Verdict::Approved, &[]);
+    let claimed = story.claim();
+    let red = GateRejection {
+        head: "b".repeat(40),
+        base: "a".repeat(40),
+        command: "make test".into(),
+        status: Some(1),
+        summary: "the gate fails".into(),
+        body: "its output".into(),
+    };
+    let back = story
+        .step(|conn, now| bb::reject_by_gate(conn, &claimed.claim(), &red, now))
+        .unwrap();
+    assert_eq!(back.state, State::SelfReviewFailed);
+    assert_eq!(story.rejection_states(&id), [RejectionState::Pending]);
+    story.check();
+}
+
+#[test]
+fn a_rejection_takes_back_a_pull_request_that_is_not_open_yet() {
+    let mut story = Story::begin();
+    let id = story.task(|_| {}).unwrap().change_id;
+    story.implement();
+    story.review(Verdict::Approved, &[]);
+    story
+        .engine
+        .by_hand("work_rejected", ("change", id.as_str()), "not like this");
+    story.beat();
+    assert_eq!(story.at(&id).state, State::Refining);
+    let open = story.open_items(&id);
+    assert_eq!(open.len(), 1);
+    assert_eq!(open[0].source, Source::ReviewFix);
+    story.check();
+}
+
+#[test]
+fn without_reviews_the_pull_request_follows_the_implementation() {
+    let mut story = Story::begin();
+    let id = story
+        .task(|new| new.review = ReviewStage::Off)
+        .unwrap()
+        .change_id;
+    assert_eq!(story.implement().state, State::SelfReviewPassed);
+    assert_eq!(story.open_pull().state, State::ReadyForHumanReview);
+    let local = |new: &mut NewTask| {
+        new.review = ReviewStage::Off;
+        new.opens_pr = false;
+    };
+    story.task(local).unwrap();
+    assert_eq!(story.implement().state, State::ReadyForHumanReview);
+    story.task(|new| new.review = ReviewStage::OnPr).unwrap();
+    assert_eq!(story.implement().state, State::SelfReviewPassed);
+    let claimed = story.claim();
+    let opened = OpenedPull {
+        repo: "ann/shop".into(),
+        pull: pull(43, &claimed.change.head),
+        head: claimed.change.head.clone(),
+        found: true,
+    };
+    let there = story
+        .step(|conn, now| bb::finish_pull(conn, &claimed.claim(), &opened, now))
+        .unwrap();
+    assert_eq!(
+        there.state,
+        State::AwaitingPrFeedback,
+        "its review is queued"
+    );
+    assert_eq!(story.at(&id).state, State::ReadyForHumanReview);
+    story.check();
+}
+
+#[test]
+fn at_the_limit_it_is_opened_and_marked() {
+    let mut story = Story::begin();
+    let anyway = |new: &mut NewTask| {
+        new.change.bounds.on_max_cycles = OnMaxCycles::PrAnyway;
+        new.change.bounds.max_fix_cycles = 0;
+    };
+    let id = story.task(anyway).unwrap().change_id;
+    story.implement();
+    story.review(
+        Verdict::ChangesRequested,
+        &[finding("pay.rs", "it is lost")],
+    );
+    story.beat();
+    assert_eq!(story.at(&id).state, State::SelfReviewPassed);
+    let opened = story.open_pull();
+    assert_eq!(opened.state, State::ReadyForHumanReview);
+    assert_eq!(opened.final_verdict, Some(FinalVerdict::MaxCyclesReached));
+    assert!(opened.human_review_required);
+    story.check();
+}
+
+#[test]
+fn without_automatic_reviews_a_person_starts_each_step() {
+    let mut story = Story::begin();
+    let manual = |new: &mut NewTask| new.auto_review = false;
+    let id = story.task(manual).unwrap().change_id;
+    assert_eq!(story.implement().state, State::PendingSelfReview);
+    assert_eq!(story.try_claim().map(|claimed| claimed.item), None);
+    story.check();
+    let change = story.at(&id);
+    story
+        .step(|conn, now| bb::queue_review(conn, &change, "ann", now))
+        .unwrap();
+    story.review(
+        Verdict::ChangesRequested,
+        &[finding("pay.rs", "it is lost")],
+    );
+    story.beat();
+    assert_eq!(story.at(&id).state, State::SelfReviewFailed, "no fix yet");
+    story.check();
+    let refine = |story: &mut Story, text: Option<&str>| {
+        let text = text.map(str::to_owned);
+        story
+            .step(|conn, now| bb::refine(conn, &id, text.as_deref(), "ann", now))
+            .unwrap();
+        story.beat();
+        assert_eq!(story.at(&id).state, State::Refining);
+        story.fix();
+        assert_eq!(story.at(&id).state, State::PendingSelfReview);
+        assert_eq!(story.open_items(&id), []);
+        story.check();
+    };
+    refine(&mut story, None);
+    refine(&mut story, Some("and this"));
+}
+
+#[test]
+fn a_task_waits_for_another() {
+    let mut story = Story::begin();
+    let first = story.task(|_| {}).unwrap().change_id;
+    let after = |new: &mut NewTask| new.after = Some(ChangeId::new("c1"));
+    let second = story.task(after).unwrap().change_id;
+    let third = story
+        .task(|new| new.after = Some(ChangeId::new("c2")))
+        .unwrap()
+        .change_id;
+    story.check();
+    let claimed = story.claim();
+    assert_eq!(claimed.change.change_id, first);
+    assert!(story.try_claim().is_none(), "the others wait");
+    for step in [
+        bb::pause,
+        |conn: &bb::Conn, id: &ChangeId, _: Option<&str>, by: &str, now| {
+            bb::resume(conn, id, by, now)
+        },
+    ] {
+        story
+            .step(|conn, now| step(conn, &second, None, "ann", now))
+            .unwrap();
+        assert!(story.try_claim().is_none(), "a resumed one still waits");
+    }
+    story
+        .step(|conn, now| bb::advance(conn, &first, crate::state::Trigger::Merged, "ann", now))
+        .unwrap();
+    assert_eq!(story.at(&second).waits_for, None);
+    assert_eq!(story.claim().change.change_id, second);
+    // The second fails, so a person decides about both.
+    let claim = crate::work::Claim {
+        item_id: story.items(&second)[0].item_id.clone(),
+        epoch: 1,
+    };
+    story
+        .step(|conn, now| bb::fail(conn, &claim, &failure(), now))
+        .unwrap();
+    for id in [&second, &third] {
+        assert_eq!(story.at(id).state, State::Escalated, "{id}");
+        assert_eq!(story.at(id).escalated_from, Some(State::Queued));
+    }
+    let refused = story.task(|new| new.after = Some(ChangeId::new("c2")));
+    assert!(matches!(refused, Err(bb::BoardError::Refused { .. })));
+    // Waiting no longer, because a person said so.
+    story
+        .step(|conn, now| bb::retry(conn, &third, "ann", now))
+        .unwrap();
+    assert_eq!(story.at(&third).waits_for, None);
+    assert_eq!(story.claim().change.change_id, third);
+    let merged = story.task(|new| new.after = Some(ChangeId::new("c1")));
+    assert_eq!(merged.unwrap().waits_for, None);
+}
