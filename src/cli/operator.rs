@@ -8,7 +8,7 @@ use clap::Args;
 use super::Named;
 use crate::blackboard::{self as bb, BoardError, Guidance};
 use crate::cli::frame::{CommandContext, ExitCode, TextArgs, refused_for, running_daemon};
-use crate::cli::view::print_change::told;
+use crate::cli::view::print_change::{told, told_progress};
 use crate::explain::Because;
 use crate::text::count;
 
@@ -143,7 +143,8 @@ pub(crate) fn resume(args: &ResumeArgs, ctx: &mut CommandContext) -> Result<Exit
 #[derive(Debug, Args)]
 #[command(
     after_help = "Posts that failed because of the network, the login or the rate limit are retried automatically with \
-increasing delays; this command skips the remaining delay. The daemon or `remand tick` posts them."
+increasing delays; this command skips the remaining delay. The daemon or `remand tick` posts them. \
+The exit code is 5 if the change is held or needs a person."
 )]
 pub(crate) struct PostArgs {
     #[command(flatten)]
@@ -162,7 +163,7 @@ pub(crate) fn post(args: &PostArgs, ctx: &mut CommandContext) -> Result<ExitCode
         0 => "has no posts to retry".to_owned(),
         n => format!("has {} to retry", count(n, "post")),
     };
-    told(ctx, &id, &outcome)
+    told_progress(ctx, &id, &outcome)
 }
 
 /// Cancel a change and close it

@@ -29,7 +29,7 @@ fn the_whole_loop_as_people_see_it() {
     CHANGE  BOARD        FIX  TITLE         WHY                                             SINCE
     c1      Code review  0/2  add work.txt  code_review w1 is queued, no daemon is running  just now
     ");
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     insta::assert_snapshot!(site.shows(&["list"]), @"
     CHANGE  BOARD             FIX  TITLE         WHY                        SINCE
     c1      Waiting approval  1/2  add work.txt  waiting for your approval  just now
@@ -201,7 +201,7 @@ fn the_whole_loop_as_people_see_it() {
 #[test]
 fn json_has_the_shapes_that_are_documented() {
     let site = Site::with_agents(FIXER);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let json = |args: &[&str]| site.world.json(args);
     let board = json(&["list", "--all"]);
     assert_eq!(board[0]["change_id"], "c1");
@@ -368,7 +368,7 @@ fn why_answers_for_whatever_a_change_waits_for() {
 #[test]
 fn why_answers_for_an_end() {
     let site = Site::with_agents("true\n");
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let (because, answer, commands) = why(&site, "c1");
     assert_eq!(because, "needs_you");
     assert!(answer.contains("Decide: "), "{answer}");

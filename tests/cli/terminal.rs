@@ -51,7 +51,7 @@ fn on_terminal(site: &Site, args: &[&str], steps: &Value) -> Option<Shown> {
 /// A change whose fixer fails.
 fn escalated() -> Site {
     let site = Site::with_agents("exit 3\n");
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     assert_eq!(site.state("c1"), "escalated");
     site
 }

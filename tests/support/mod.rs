@@ -301,6 +301,11 @@ impl Output {
     }
 }
 
+/// True for the exit status of a `tick` that did its work, whether a change is held or not.
+pub(crate) fn is_report(status: std::process::ExitStatus) -> bool {
+    matches!(status.code(), Some(0 | 5))
+}
+
 /// Waits until a condition holds, with a time limit.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {

@@ -251,7 +251,7 @@ fn a_watched_status_in_a_pipe_comes_again_only_when_something_changed() {
 #[test]
 fn a_change_that_is_ready_can_be_watched() {
     let site = Site::with_agents(crate::cli::FIXER);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let following = Following::begin(&site, &["status", "c1", "--watch"]);
     following.until("spent");
     site.remand(&["approve", "c1"]).ok();
