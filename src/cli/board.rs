@@ -67,7 +67,7 @@ pub(crate) fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode
 }
 
 fn print(ctx: &mut CommandContext, views: &[ChangeView], projects: usize) -> Result<()> {
-    running_daemon::absence(ctx, views.iter().map(|view| view.why.because))?;
+    running_daemon::absence(ctx)?;
     stop::banner(ctx)?;
     running_daemon::elsewhere_note(ctx)?;
     reload::banner(ctx)?;

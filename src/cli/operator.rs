@@ -9,7 +9,6 @@ use super::Named;
 use crate::blackboard::{self as bb, BoardError, Guidance};
 use crate::cli::frame::{CommandContext, ExitCode, TextArgs, refused_for, running_daemon};
 use crate::cli::view::print_change::{told, told_progress};
-use crate::explain::Because;
 use crate::text::count;
 
 /// Retry the failed step of an escalated change
@@ -157,7 +156,7 @@ pub(crate) fn post(args: &PostArgs, ctx: &mut CommandContext) -> Result<ExitCode
         bb::post(conn, &id, &step.actor, step.now)
     })?;
     if opened > 0 && !ctx.out.is_json() {
-        running_daemon::absence(ctx, [Because::Queued])?;
+        running_daemon::absence(ctx)?;
     }
     let outcome = match opened {
         0 => "has no posts to retry".to_owned(),

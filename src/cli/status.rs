@@ -19,7 +19,7 @@ use crate::cli::view::print_change::{look_of, print_answer_without};
 use crate::cli::view::redraw;
 use crate::clock::Time;
 use crate::event::EventType;
-use crate::explain::{Because, ChangeView, not_in_force_command, stop_command, stop_sentence};
+use crate::explain::{ChangeView, not_in_force_command, stop_command, stop_sentence};
 use crate::human_time::{ago, ahead, span};
 use crate::pull_request::FeedbackOutcome;
 use crate::pull_request::{Feedback, PullRow, Trust};
@@ -120,7 +120,7 @@ fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
     let change = detail.view.change();
     let why = &detail.view.why;
     let mut printed = Vec::new();
-    if running_daemon::absence(ctx, [why.because])? {
+    if running_daemon::absence(ctx)? {
         printed.push(running_daemon::START.to_owned());
     }
     let heading = Line::new().strong(&change.change_id).plain("  ");
@@ -274,13 +274,11 @@ struct Overall {
     running: Vec<Running>,
     /// Daemon on this blackboard, however it was started.
     daemon: Option<RunningDaemon>,
+    daemon_running: bool,
     /// GitHub's rate limit, as last seen.
     rate: Option<bb::Rate>,
     /// Configuration of the running daemon; `None` if no daemon is running.
     configuration: Option<bb::Configuration>,
-    /// True if an item is available or claimed, so that a daemon has work.
-    #[serde(skip)]
-    waits: bool,
 }
 
 /// A run in progress.
@@ -315,11 +313,8 @@ fn all(ctx: &mut CommandContext) -> Result<ExitCode> {
     let (blackboard, daemon) = (path.display().to_string(), RunningDaemon::of(&path));
     let mut overall = ctx.read(|conn| {
         let counted = bb::counted(conn)?;
-        // By the counts alone: the summary reads no rows of changes.
-        let is_open = |status| counted.items.get(&status).is_some_and(|number| *number > 0);
-        let waits = is_open(Status::Available) || is_open(Status::Claimed);
         Ok(Overall {
-            waits,
+            daemon_running: daemon.is_some(),
             blackboard,
             projects: bb::list_projects(conn)?.len(),
             stops: bb::stops(conn)?,
@@ -339,7 +334,7 @@ fn all(ctx: &mut CommandContext) -> Result<ExitCode> {
 }
 
 fn print_all(ctx: &mut CommandContext, overall: &Overall) -> Result<()> {
-    running_daemon::absence(ctx, overall.waits.then_some(Because::Queued))?;
+    running_daemon::absence(ctx)?;
     for stop in &overall.stops {
         let (what, command) = (stop_sentence(stop), stop_command(stop));
         ctx.field("stopped", format!("{what} (`{command}`)"))?;

@@ -12,7 +12,7 @@ use crate::change::{Change, ChangeId, FixBound};
 use crate::cli::frame::{CommandContext, ExitCode, Line, Table, TextStyle, running_daemon};
 use crate::cli::view::print_change::print_answer_without;
 use crate::event::Event;
-use crate::explain::{self, Around, ChangeView, Explanation, led_here};
+use crate::explain::{self, Around, ChangeView, Daemon, Explanation, led_here};
 use crate::human_time::ago;
 
 /// Maximum number of events that are shown.
@@ -34,6 +34,7 @@ pub(crate) struct WhyArgs {
 #[derive(Serialize)]
 struct WhyReport {
     id: String,
+    daemon_running: bool,
     #[serde(flatten)]
     answer: Explanation,
     /// Answer for the change, if the id names something else.
@@ -64,13 +65,8 @@ pub(crate) fn why(args: &WhyArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
 }
 
 fn print(ctx: &mut CommandContext, thing: &Thing, report: &WhyReport) -> Result<()> {
-    let answers = [
-        Some(&report.answer),
-        report.change.as_ref().map(|of| &of.answer),
-    ];
-    let because = answers.into_iter().flatten().map(|answer| answer.because);
     let mut printed = Vec::new();
-    if running_daemon::absence(ctx, because)? {
+    if running_daemon::absence(ctx)? {
         printed.push(running_daemon::START.to_owned());
     }
     ctx.out.line(Line::new().strong(&report.id))?;
@@ -125,6 +121,7 @@ fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
             let view = ChangeView::of(conn, id, around)?;
             return Ok(WhyReport {
                 id: id.to_string(),
+                daemon_running: view.daemon_running,
                 fix_bound: fix_bound(conn, view.change())?,
                 answer: view.why,
                 change: None,
@@ -160,6 +157,7 @@ fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
     };
     let mut report = WhyReport {
         id,
+        daemon_running: around.daemon == Daemon::Runs,
         answer: own,
         change: None,
         fix_bound: None,

@@ -31,6 +31,7 @@ fn the_whole_loop_as_people_see_it() {
     ");
     site.remand(&["tick"]).report();
     insta::assert_snapshot!(site.shows(&["list"]), @"
+    no daemon is running: start it with `remand run` or `remand service install`
     CHANGE  BOARD             FIX  TITLE         WHY                        SINCE
     c1      Waiting approval  1/2  add work.txt  waiting for your approval  just now
     ");
@@ -44,6 +45,7 @@ fn the_whole_loop_as_people_see_it() {
     let silent = "(the run of fixer and the 2 runs of reviewer reported no cost: only the limits on time and fixes apply)";
     assert!(spent[0].ends_with(silent), "{spent:?}");
     insta::assert_snapshot!(rest.join("\n"), @"
+    no daemon is running: start it with `remand run` or `remand service install`
     c1  add work.txt
       its review passed and it is waiting for your approval (approved: all is well, just now)  (just now)
         remand diff c1
@@ -60,6 +62,7 @@ fn the_whole_loop_as_people_see_it() {
     fix        fix 1 committed: 2 files in 1 commit
     ");
     insta::assert_snapshot!(site.shows(&["status"]), @"
+    no daemon is running: start it with `remand run` or `remand service install`
     changes    1 waiting approval
     items      0 available, 0 claimed, 0 blocked
     projects   1
@@ -67,6 +70,8 @@ fn the_whole_loop_as_people_see_it() {
     daemon     not running
     ");
     insta::assert_snapshot!(site.shows(&["why", "c1"]), @"
+    no daemon is running: start it with `remand run` or `remand service
+      install`
     c1
       its review passed and it is waiting for your approval (approved: all is well,
       just now)  (just now)
@@ -168,7 +173,7 @@ fn the_whole_loop_as_people_see_it() {
         "worktree_path": "WORLD/src/site-feature-login"
       }
     "#);
-    insta::assert_snapshot!(site.shows(&["why", "j1"]).lines().take(2).collect::<Vec<_>>().join("\n"), @"
+    insta::assert_snapshot!(site.shows(&["why", "j1"]).lines().skip(1).take(2).collect::<Vec<_>>().join("\n"), @"
     j1
       the fix w2 addressed it
     ");
@@ -213,6 +218,9 @@ fn json_has_the_shapes_that_are_documented() {
     let status = json(&["status", "c1"]);
     assert_eq!(status["reviews"].as_array().unwrap().len(), 2);
     assert_eq!(status["open_findings"], serde_json::json!([]));
+    for shown in [&board[0], &status, &json(&["status"]), &json(&["why", "r1"])] {
+        assert_eq!(shown["daemon_running"], false);
+    }
     assert_eq!(status, json(&["show", "feature/login"]));
     assert_eq!(json(&["status"])["columns"]["Waiting approval"], 1);
     assert_eq!(json(&["show", "w2"])["runs"][0]["run_id"], "r2");
@@ -247,6 +255,21 @@ fn json_has_the_shapes_that_are_documented() {
         .collect();
     assert_eq!(events.len(), 3);
     assert!(events[0]["id"].as_i64() < events[2]["id"].as_i64());
+}
+
+#[test]
+fn a_daemon_is_missed_only_while_there_is_a_live_change() {
+    let site = Site::under_review();
+    let views: [&[&str]; 4] = [&[], &["status"], &["status", "c1"], &["why", "w1"]];
+    let first_lines = || {
+        views.map(|args| {
+            let all = site.remand(args).report().stdout;
+            all.starts_with("no daemon is running: start it with `remand run`")
+        })
+    };
+    assert_eq!(first_lines(), [true; 4]);
+    site.remand(&["cancel", "c1"]).ok();
+    assert_eq!(first_lines(), [false; 4]);
 }
 
 fn is_time(text: &str) -> bool {

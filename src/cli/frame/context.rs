@@ -216,10 +216,9 @@ impl CommandContext {
     /// Facts shared by all changes that are shown now.
     pub(crate) fn around(&self) -> Result<Around> {
         let settings = self.settings()?;
-        let daemon = if wake::is_heard(&settings.blackboard) {
-            Daemon::Runs
-        } else {
-            Daemon::None
+        let daemon = match daemon::holder(&settings.blackboard) {
+            Some(_) => Daemon::Runs,
+            None => Daemon::None,
         };
         Ok(Around {
             slots: settings.config.dispatch.slots,
