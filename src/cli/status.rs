@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::approve::moved_to;
-use super::reload;
+use super::{board, reload};
 use crate::agent::{self, Doing};
 use crate::blackboard::{self as bb, OpenFinding, PastReview, WithoutCost};
 use crate::change::{Budget, Change, ChangeId, State};
@@ -32,8 +32,9 @@ const MOST_FIXES: i64 = 20;
 /// Show one change in detail, or an overview of all
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With --watch, a terminal shows the output on its alternate screen until you press q or Ctrl-C. If the output is piped, a new \
-block (with --json, a single line) is printed whenever something changes.\n\nExamples:\n  remand status\n  remand status c1 --watch"
+    after_help = "With --watch, a terminal shows the output on its alternate screen until you press q or Ctrl-C; without CHANGE, that is the \
+board, cut to the height of the screen. If the output is piped, a new block (with --json, a single line with the overview) is \
+printed whenever something changes.\n\nExamples:\n  remand status\n  remand status --watch       the board, redrawn\n  remand status c1 --watch"
 )]
 pub(crate) struct StatusArgs {
     /// Change: id (c1), branch, worktree path, or PR (owner/repo#42, URL, or 42)
@@ -46,11 +47,14 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) fn status(args: &StatusArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    if args.watch {
-        redraw::follow(ctx, |ctx| once(args, ctx))
-    } else {
-        once(args, ctx)
+    if !args.watch {
+        return once(args, ctx);
     }
+    let shows_board = args.change.is_none() && !ctx.out.is_json();
+    redraw::follow(ctx, |ctx| match shows_board {
+        true => board::list(&board::ListArgs::default(), ctx),
+        false => once(args, ctx),
+    })
 }
 
 fn once(args: &StatusArgs, ctx: &mut CommandContext) -> Result<ExitCode> {

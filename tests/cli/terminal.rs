@@ -143,9 +143,9 @@ fn in_a_pipe_every_end_of_an_item_is_one_line_of_the_log() {
 fn a_watched_status_gives_the_terminal_back_however_it_ends() {
     let site = Site::under_review();
     let ends = [
-        json!([["blackboard", "type", "q"]]),
-        json!([["blackboard", "type", "\u{3}"]]),
-        json!([["blackboard", "signal", 15]]),
+        json!([["CHANGE", "type", "q"]]),
+        json!([["CHANGE", "type", "\u{3}"]]),
+        json!([["CHANGE", "signal", 15]]),
     ];
     for steps in ends {
         let Some(shown) = on_terminal(&site, &["status", "--watch"], &steps) else {
@@ -181,7 +181,7 @@ fn a_watched_status_is_never_taller_than_the_screen() {
 }
 
 #[test]
-fn without_a_daemon_the_first_line_says_so_where_something_waits() {
+fn without_a_daemon_the_first_line_says_so_while_a_change_is_live() {
     const ABSENT: &str =
         "no daemon is running: start it with `remand run` or `remand service install`";
     let looks: [&[&str]; 5] = [
@@ -204,7 +204,12 @@ fn without_a_daemon_the_first_line_says_so_where_something_waits() {
     site.world.json(&["list"]);
     site.remand(&["pause", "c1"]).ok();
     for args in looks {
-        let stdout = site.remand(args).stdout;
+        let stdout = site.remand(args).ok().stdout;
+        assert!(stdout.starts_with(ABSENT), "{args:?}: {stdout}");
+    }
+    site.remand(&["cancel", "c1"]).ok();
+    for args in looks {
+        let stdout = site.remand(args).ok().stdout;
         assert!(!stdout.contains(ABSENT), "{args:?}: {stdout}");
     }
 }
@@ -214,7 +219,7 @@ fn why_fits_80_columns_with_the_answer_first_and_each_command_once() {
     let site = escalated();
     let why = site.remand(&["why", "c1"]).stdout;
     assert!(why.lines().all(|line| line.chars().count() <= 80), "{why}");
-    assert!(why.starts_with("c1\n  it needs you: "), "{why}");
+    assert!(why.contains("install`\nc1\n  it needs you: "), "{why}");
     let commands = site.world.remand(&["why", "c1", "--json"]).stdout;
     let commands: Value = serde_json::from_str(&commands).unwrap();
     for command in commands["commands"].as_array().unwrap() {
