@@ -198,8 +198,8 @@ fn print_item(ctx: &mut CommandContext, detail: &ItemDetail) -> Result<()> {
     ctx.field_if("change", item.change_id.as_ref())?;
     ctx.field("created", moment(item.created_at, ctx.now))?;
     ctx.field_if("claimed by", item.claimed_by.as_ref())?;
-    ctx.field_if("lease", item.lease_expires_at)?;
-    ctx.field_if("not before", item.not_before)?;
+    ctx.field_if("lease", item.lease_expires_at.map(Time::local))?;
+    ctx.field_if("not before", item.not_before.map(Time::local))?;
     let attempt = format!("{} (epoch {})", item.attempt, item.epoch);
     ctx.field("attempt", attempt)?;
     ctx.field_if("failed", item.failure_reason.as_ref())?;
@@ -321,7 +321,7 @@ fn print_feedback(ctx: &mut CommandContext, feedback: &Feedback) -> Result<()> {
 }
 
 fn print_event(ctx: &mut CommandContext, event: &Event) -> Result<()> {
-    heading(ctx, event.id, &event.summary)?;
+    heading(ctx, event.id, event.local_summary())?;
     ctx.field("type", event.event_type)?;
     ctx.field("when", moment(event.timestamp, ctx.now))?;
     ctx.field("by", &event.actor_id)?;
@@ -368,7 +368,7 @@ fn heading(ctx: &mut CommandContext, id: impl Display, title: impl Display) -> R
 
 /// Formats a time and its age.
 fn moment(at: Time, now: Time) -> String {
-    format!("{at} ({})", ago(at, now))
+    format!("{} ({})", at.local(), ago(at, now))
 }
 
 /// Prints a multi-line text below the fields, unless it is empty.

@@ -361,9 +361,9 @@ fn print_all(ctx: &mut CommandContext, overall: &Overall) -> Result<()> {
     ctx.field("daemon", daemon.as_deref().unwrap_or("not running"))?;
     running_daemon::elsewhere_note(ctx)?;
     if let Some(rate) = &overall.rate {
-        let (allowed, resets_at) = (rate.allowed, rate.resets_at);
+        let (allowed, resets_at) = (rate.allowed, rate.resets_at.local());
         let left = rate.remaining;
-        let text = if resets_at > ctx.now {
+        let text = if rate.resets_at > ctx.now {
             format!("{left} of {allowed} API calls left until {resets_at}")
         } else {
             format!("{allowed} API calls per hour, none since {resets_at}")

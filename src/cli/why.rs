@@ -101,7 +101,7 @@ fn print(ctx: &mut CommandContext, thing: &Thing, report: &WhyReport) -> Result<
         for event in &report.events {
             let (id, when) = (event.id.to_string(), ago(event.timestamp, ctx.now));
             let (what, by) = (event.event_type.as_str(), &event.actor_id);
-            table.row([&id, &when, what, by, &event.summary]);
+            table.row([&id, &when, what, by, &event.local_summary()]);
         }
         ctx.out.table(&table)?;
     }

@@ -167,7 +167,8 @@ fn held(facts: &Facts) -> Explanation {
     let until = change.held_until;
     let when = match until {
         Some(until) if until > facts.now => {
-            format!("it is held until {until} ({})", ahead(until, facts.now))
+            let (at, ahead) = (until.text(facts.zone), ahead(until, facts.now));
+            format!("it is held until {at} ({ahead})")
         }
         Some(_) | None => {
             "its hold has ended, and `remand run` or `remand tick` will continue it".to_owned()
@@ -273,10 +274,8 @@ fn available(facts: &Facts, item: &Item) -> Explanation {
         Explanation::new(Because::NotRun, "", clause)
             .commands([format!("remand item cancel {}", item.item_id)])
     } else if let Some(until) = item.not_before.filter(|until| *until > facts.now) {
-        let clause = format!(
-            "{what} is delayed until {until} ({})",
-            ahead(until, facts.now)
-        );
+        let (at, ahead) = (until.text(facts.zone), ahead(until, facts.now));
+        let clause = format!("{what} is delayed until {at} ({ahead})");
         Explanation::new(Because::Delayed, "", clause).until(Some(until))
     } else if facts.running >= facts.slots {
         let clause = format!(

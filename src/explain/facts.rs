@@ -2,7 +2,7 @@
 
 use crate::blackboard::{self as bb, BoardRow, Conn, Project};
 use crate::change::{HoldKind, Shadow, State};
-use crate::clock::Time;
+use crate::clock::{Time, Zone};
 use crate::event::body::{self, Action};
 use crate::event::{Event, EventType};
 use crate::process::ProcessId;
@@ -42,6 +42,8 @@ pub(crate) struct Facts {
     pub(crate) slots: usize,
     pub(crate) daemon: Daemon,
     pub(crate) now: Time,
+    /// Time zone of the times in the explanation.
+    pub(crate) zone: Zone,
 }
 
 /// Presence of a daemon that runs queued items.
@@ -57,6 +59,8 @@ pub(crate) struct Around {
     pub(crate) slots: usize,
     pub(crate) daemon: Daemon,
     pub(crate) now: Time,
+    /// Local for people, UTC for programs.
+    pub(crate) zone: Zone,
 }
 
 /// State of the process that claimed the open item.
@@ -181,6 +185,7 @@ impl Facts {
             slots: around.slots,
             daemon: around.daemon,
             now: around.now,
+            zone: around.zone,
             row,
         })
     }

@@ -112,6 +112,39 @@ fn events_have_one_layout_in_local_time() {
 }
 
 #[test]
+fn people_read_local_times_and_programs_utc() {
+    let site = Site::under_review();
+    site.world.sqlite(
+        "UPDATE changes SET held_until = '2031-03-04T10:00:00.000Z', hold_reason = 'no network';
+         INSERT INTO events (event_type, target_type, target_id, change_id, summary, metadata)
+         VALUES ('held', 'change', 'c1', 'c1', 'held until 2031-03-04T10:00:00.000Z: no network',
+             '{\"reason\": \"no network\", \"until\": \"2031-03-04T10:00:00.000Z\"}')",
+    );
+    let run = |args: &[&str]| {
+        let mut command = site.world.remand_command(args);
+        command.env("TZ", "EST5");
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let (local, utc) = ("2031-03-04 05:00:00", "2031-03-04T10:00:00.000Z");
+    for args in [
+        &["why", "c1"][..],
+        &["status", "c1"],
+        &["show", "3"],
+        &["events"],
+    ] {
+        let text = run(args);
+        assert!(text.contains(local), "{args:?}: {text}");
+        let is_event = args == ["show", "3"];
+        assert!(is_event || !text.contains(utc), "{args:?}: {text}");
+        let json = run(&[args, &["--json"]].concat());
+        assert!(
+            json.contains(utc) && !json.contains(local),
+            "{args:?}: {json}"
+        );
+    }
+}
+
+#[test]
 fn every_command_is_once_in_the_help() {
     let world = World::new();
     let help = world.remand(&["--help"]).ok().stdout;

@@ -51,7 +51,10 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
         let state = change.state;
         if let Some(until) = change.held_until {
             return Err(BoardError::refused_with_hint(
-                format!("{id} is held until {until}, not escalated: there is nothing to retry"),
+                format!(
+                    "{id} is held until {}, not escalated: there is nothing to retry",
+                    until.local()
+                ),
                 format!("`remand resume {id}` continues now"),
             ));
         }
