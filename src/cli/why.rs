@@ -14,16 +14,23 @@ use crate::cli::view::print_change::print_answer_without;
 use crate::event::Event;
 use crate::explain::{self, Around, ChangeView, Daemon, Explanation, led_here};
 use crate::human_time::ago;
+use crate::sanitize;
+use crate::text::truncate;
 
 /// Maximum number of events that are shown.
 const EVENTS: usize = 12;
+
+/// Maximum width of the summary of an event: the answer above the events must stay on the screen.
+/// `events` and JSON have all of it.
+const SUMMARY: usize = 100;
 
 /// Explain what a change is waiting for and what you can do
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  remand why c3               what a change is waiting for\n  \
 remand why w7               why an item does not run\n  remand why 118              what an event led to\n  \
-remand why ada/engine#7     why a PR is not taken over"
+remand why ada/engine#7     why a PR is not taken over\n\n\
+The summaries of events are shortened; `remand events` and --json show them in full."
 )]
 pub(crate) struct WhyArgs {
     /// Change (id, branch, worktree path or PR), or the id of an item, run, review, rejection, finding or event
@@ -101,7 +108,8 @@ fn print(ctx: &mut CommandContext, thing: &Thing, report: &WhyReport) -> Result<
         for event in &report.events {
             let (id, when) = (event.id.to_string(), ago(event.timestamp, ctx.now));
             let (what, by) = (event.event_type.as_str(), &event.actor_id);
-            table.row([&id, &when, what, by, &event.local_summary()]);
+            let summary = truncate(&sanitize::line(&event.local_summary()), SUMMARY);
+            table.row([&id, &when, what, by, &summary]);
         }
         ctx.out.table(&table)?;
     }

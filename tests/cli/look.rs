@@ -261,6 +261,23 @@ fn json_has_the_shapes_that_are_documented() {
     assert!(events[0]["id"].as_i64() < events[2]["id"].as_i64());
 }
 
+#[test]
+fn a_huge_event_does_not_push_the_answer_of_why_off_the_screen() {
+    let site = Site::under_review();
+    let long = "word ".repeat(1_000);
+    for _ in 0..12 {
+        site.world.sqlite(&format!(
+            "INSERT INTO events (event_type, target_type, target_id, change_id, summary)
+             VALUES ('escalated', 'change', 'c1', 'c1', '{long}')"
+        ));
+    }
+    let why = site.remand(&["why", "c1"]).ok().stdout;
+    assert!(why.contains('…') && why.lines().count() < 60, "{why}");
+    assert!(site.remand(&["events", "--limit", "1"]).stdout.len() > 1_900);
+    let json = site.world.json(&["why", "c1"]);
+    assert_eq!(json["events"][11]["summary"], long.as_str());
+}
+
 fn is_time(text: &str) -> bool {
     text.len() == 24 && text.ends_with('Z') && text.contains('T')
 }
