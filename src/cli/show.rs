@@ -70,7 +70,10 @@ pub(crate) fn find(ctx: &CommandContext, text: &str) -> Result<Thing> {
     if let Some(thing) = thing {
         return Ok(thing);
     }
-    if let Some(name) = PrRef::parse(text) {
+    // A short name without a project may be a branch or a typo.
+    if let Some(name) = PrRef::parse(text)
+        && !(name.is_short() && name.project(ctx).is_err())
+    {
         return Ok(Thing::Pull(Box::new(unwatched(ctx, &name)?)));
     }
     let near = ctx.read(|conn| similar_changes(conn, text))?;

@@ -37,6 +37,24 @@ fn a_number_is_a_pull_request_of_the_project_you_are_in() {
             "{args:?}: {here}"
         );
     }
+    // As `run` prints it.
+    for command in ["why", "status", "show", "diff", "pause", "resume"] {
+        let shown = world.remand(&[command, "calc#1"]).report().stdout;
+        assert!(
+            shown.contains("c1") || shown.contains("work.txt"),
+            "{command}: {shown}"
+        );
+    }
+    let again = world.remand(&["watch", "Calc#1"]).ok().stdout;
+    assert!(again.contains("already watched"), "{again}");
+    let unwatched = world.remand(&["why", "calc#9"]).ok().stdout;
+    assert!(unwatched.contains("ada/calc#9"), "{unwatched}");
+    world
+        .remand(&["status", "calk#1"])
+        .fails(4, "no such change: `calk#1`");
+    world
+        .remand(&["watch", "calk#1"])
+        .fails(4, "no project or repository named calk");
     // Elsewhere, and where the project has no such PR, it is an event.
     let event = world.remand(&["show", "1"]).ok().stdout;
     assert!(event.contains("state_changed"), "{event}");
