@@ -1,5 +1,7 @@
 //! `remand why`: prints the answer first, then the events that led to it.
 
+use std::path::Path;
+
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -9,7 +11,10 @@ use super::show::{Thing, find};
 use super::status::moved;
 use crate::blackboard::{self as bb, Conn};
 use crate::change::{Change, ChangeId, FixBound};
-use crate::cli::frame::{CommandContext, ExitCode, Line, Table, TextStyle, running_daemon};
+use crate::cli::frame::{
+    CommandContext, CommandError, ExitCode, Line, Table, TextStyle, find_change, running_daemon,
+    wait,
+};
 use crate::cli::view::print_change::print_answer_without;
 use crate::event::Event;
 use crate::explain::{self, Around, ChangeView, Daemon, Explanation, led_here};
@@ -28,14 +33,16 @@ const SUMMARY: usize = 100;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  remand why c3               what a change is waiting for\n  \
+remand why                  the same for the change of the current worktree\n  \
 remand why w7               why an item does not run\n  remand why 118              what an event led to\n  \
 remand why ada/engine#7     why a PR is not taken over\n\n\
 The summaries of events are shortened; `remand events` and --json show them in full."
 )]
 pub(crate) struct WhyArgs {
     /// Change (id, branch, worktree path or PR), or the id of an item, run, review, rejection, finding or event
+    /// [default: the change of the current worktree]
     #[arg(value_name = "ID")]
-    id: String,
+    id: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -59,7 +66,10 @@ struct OfChange {
 }
 
 pub(crate) fn why(args: &WhyArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    let thing = find(ctx, &args.id)?;
+    let thing = match &args.id {
+        Some(id) => find(ctx, id)?,
+        None => Thing::Change(change_here(ctx)?),
+    };
     let around = ctx.around()?;
     let report = ctx.read(|conn| report(conn, &thing, around))?;
     ctx.out.wrap_in_pipe();
@@ -69,6 +79,29 @@ pub(crate) fn why(args: &WhyArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
         .as_ref()
         .map_or(&report.answer, |of| &of.answer);
     Ok(ExitCode::of_change(of_change.because))
+}
+
+/// Returns the change of the worktree that contains the current directory.
+fn change_here(ctx: &CommandContext) -> Result<Change> {
+    let git = ctx.git(&ctx.settings()?);
+    // Outside of any worktree, there is no change either.
+    let top = wait(git.top_of(Path::new(".")))?.ok();
+    let change = match top.as_deref().and_then(Path::to_str) {
+        Some(top) => ctx.read(|conn| find_change(conn, top))?,
+        None => None,
+    };
+    change.map_or_else(
+        || {
+            CommandError::usage(
+                "no ID given, and the current directory is not in the worktree of a change",
+            )
+            .fail_with_hint(
+                "give a change (c1, its branch, worktree path or PR), or the id of an item (w1), run (r1), review (v1), \
+                 rejection (j1), finding (f1) or event (118); `remand list` lists the changes",
+            )
+        },
+        Ok,
+    )
 }
 
 fn print(ctx: &mut CommandContext, thing: &Thing, report: &WhyReport) -> Result<()> {

@@ -73,6 +73,23 @@ fn a_number_is_a_pull_request_of_the_project_you_are_in() {
 }
 
 #[test]
+fn why_without_an_id_is_about_the_worktree_you_are_in() {
+    let site = Site::under_review();
+    let below = site.worktree.join("docs/more");
+    std::fs::create_dir_all(&below).unwrap();
+    for folder in [&site.worktree, &below] {
+        let json = site.world.remand_in(folder, &["why", "--json"]).ok().json();
+        assert_eq!(json["id"], "c1", "{}", folder.display());
+    }
+    for folder in [site.world.root(), &site.repo] {
+        site.world.remand_in(folder, &["why"]).fails(
+            2,
+            "the current directory is not in the worktree of a change",
+        );
+    }
+}
+
+#[test]
 fn a_piece_of_feedback_is_shown() {
     let stage = PullPlay::unwatched(&quiet());
     let world = &stage.play.world;
