@@ -85,7 +85,10 @@ pub(crate) fn run(_args: &RunArgs, ctx: &mut CommandContext) -> Result<ExitCode>
     }
     let front = Front {
         ready: Box::new(ready),
-        follow: is_watched.then_some(|followed| Box::pin(narrate(followed))),
+        follow: match is_watched {
+            true => |followed| Box::pin(narrate(followed)),
+            false => |followed| Box::pin(log_stop(followed)),
+        },
         write_remedy: service::write_remedy(&settings.blackboard),
         files: Files {
             load: Box::new(load),
@@ -141,6 +144,19 @@ async fn narrate_to(out: &mut Ui, followed: &Followed) -> Result<()> {
         if has_ended {
             return Ok(());
         }
+    }
+}
+
+/// Logs what the daemon waits for when it is asked to stop.
+async fn log_stop(followed: Followed) {
+    tokio::select! {
+        () = followed.stop.cancelled() => {}
+        () = followed.ended.cancelled() => return,
+    }
+    match followed.db.read(waits_for).await {
+        Ok(waits) if waits.is_empty() => {}
+        Ok(waits) => tracing::info!("{}", stopping(&waits, followed.grace_s())),
+        Err(error) => tracing::warn!(error = ?error, "cannot read the running items"),
     }
 }
 

@@ -177,7 +177,7 @@ pub(crate) struct Front<'a> {
     /// Called once the daemon is ready.
     pub(crate) ready: Box<dyn FnOnce() + 'a>,
     /// Follows the daemon's work while it runs.
-    pub(crate) follow: Option<Follow>,
+    pub(crate) follow: Follow,
     /// Advice for a project that the service does not let the daemon write to.
     pub(crate) write_remedy: Option<String>,
     pub(crate) files: Files<'a>,
@@ -259,9 +259,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
             grace_s: bounds.grace_s(),
         };
         let followers = TaskTracker::new();
-        if let Some(follow) = front.follow {
-            followers.spawn(follow(followed));
-        }
+        followers.spawn((front.follow)(followed));
         followers.close();
         loop {
             let wake = Arc::clone(&daemon.lasting.wake_configuration);
