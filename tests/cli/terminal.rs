@@ -102,6 +102,50 @@ fn ctrl_c_names_what_it_waits_for_and_the_log_needs_v() {
 }
 
 #[test]
+fn a_stop_in_a_pipe_logs_what_it_waits_for() {
+    let site = Site::with_agents("trap '' TERM\nsleep 2\n");
+    let path = site.world.root().join("log");
+    let mut daemon = site
+        .world
+        .remand_command(&["run"])
+        .stdout(Stdio::null())
+        .stderr(File::create(&path).unwrap())
+        .spawn()
+        .unwrap();
+    wait_for("the fix runs", || {
+        let running = "SELECT count(*) FROM runs WHERE run_id = 'r2' AND pid IS NOT NULL";
+        site.world.db().exists() && site.world.sqlite(running) == "1"
+    });
+    let pid = rustix::process::Pid::from_child(&daemon);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(daemon.wait().unwrap().success());
+    let log = std::fs::read_to_string(&path).unwrap();
+    let waits = log
+        .lines()
+        .filter(|line| line.contains("waiting up to 10 s for r2 (fixer, fix of c1)"));
+    assert_eq!(waits.count(), 1, "{log}");
+}
+
+#[test]
+fn a_warning_has_the_form_of_the_narration() {
+    let site = Site::under_review();
+    let steps = json!([["no agent is set", "", ""], ["held until", "type", "\u{3}"]]);
+    let Some(shown) = on_terminal(&site, &["run"], &steps) else {
+        return;
+    };
+    let text = &shown.text;
+    let line = text
+        .lines()
+        .find(|line| line.contains("no agent is set"))
+        .unwrap();
+    assert!(
+        line.contains(":") && line.contains("  warning: no agent"),
+        "{line:?}"
+    );
+    assert!(!text.contains("WARN"), "{text}");
+}
+
+#[test]
 fn an_escalation_is_narrated_with_the_one_thing_to_decide() {
     let site = Site::with_agents("exit 3\n");
     let steps = json!([["needs you: ", "", ""], ["decide: ", "type", "\u{3}"]]);
