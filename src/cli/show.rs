@@ -7,12 +7,13 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::diff::objects_of;
 use super::status::{finding_line, one};
 use crate::blackboard::{self as bb, Conn, OpenFinding, PastReview, Project};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::cli::frame::{
     CommandContext, CommandError, ExitCode, Line, PrRef, find_change, found, no_such,
-    similar_changes,
+    similar_changes, wait,
 };
 use crate::cli::view::print_change::print_answer;
 use crate::clock::Time;
@@ -245,13 +246,30 @@ fn print_run(ctx: &mut CommandContext, run: &Run) -> Result<()> {
     ctx.field("ended", format!("{ended}{status}{took}"))?;
     ctx.field("before", short_sha(&run.head_before))?;
     ctx.field_if("after", run.head_after.as_deref().map(short_sha))?;
-    let discarded = "its work was saved on a wip ref, not on the branch";
-    ctx.field_if("discarded", run.discarded.then_some(discarded))?;
+    ctx.field_if("discarded", discarded(ctx, run)?)?;
     ctx.field_if("gates", run.gates)?;
     ctx.field_if("tokens", run.tokens)?;
     ctx.field_if("cost", run.cost_micros.map(dollars))?;
     ctx.field("files", &run.dir)?;
     body(ctx, run.gate_output.as_deref().unwrap_or_default())
+}
+
+/// Describes what became of the work of a discarded run.
+fn discarded(ctx: &CommandContext, run: &Run) -> Result<Option<String>> {
+    if !run.discarded {
+        return Ok(None);
+    }
+    let project = ctx.read(|conn| {
+        let change = bb::change(conn, &run.change_id)?;
+        bb::project(conn, &change.project_id)
+    })?;
+    let (git, id) = (ctx.git(&ctx.settings()?), &run.run_id);
+    let kept = wait(git.wip(&objects_of(project), id.as_str()))?;
+    Ok(Some(match kept {
+        Ok(Some(_)) => format!("its work was kept, but not on the branch: `remand diff {id}`"),
+        Ok(None) => "it left no work to keep".to_owned(),
+        Err(error) => format!("cannot find out whether its work was kept: {error}"),
+    }))
 }
 
 fn print_review(ctx: &mut CommandContext, of: &Of<'_, PastReview>) -> Result<()> {

@@ -262,3 +262,18 @@ fn a_list_of_commands_that_is_no_list_does_not_hide_the_board() {
     site.remand(&[]).ok();
     site.remand(&["why", "c1"]).ok();
 }
+
+#[test]
+fn a_discarded_run_offers_its_diff_only_if_there_is_one() {
+    let site = Site::with_agents("echo half >work.txt\nexit 3\n");
+    site.remand(&["tick"]).held();
+    let shown = site.remand(&["show", "r2"]).ok().stdout;
+    assert!(shown.contains("`remand diff r2`"), "{shown}");
+    assert!(site.remand(&["diff", "r2"]).ok().stdout.contains("+half"));
+    site.world.script("fixer", "cat >/dev/null\nexit 3\n");
+    site.remand(&["retry", "c1"]).ok();
+    site.remand(&["tick"]).held();
+    let shown = site.remand(&["show", "r3"]).ok().stdout;
+    assert!(!shown.contains("remand diff"), "{shown}");
+    site.remand(&["diff", "r3"]).fails(4, "r3 left no work");
+}
