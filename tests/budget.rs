@@ -125,6 +125,34 @@ fn time_tokens_and_fixes_are_added_too() {
     play.is_ready(1);
 }
 
+/// What something else stopped is not tried again by more money or fixes.
+#[test]
+fn a_limit_that_stopped_nothing_is_only_raised() {
+    let play = Play::new(&Script {
+        fixer: "exit 3\n",
+        ..Script::default()
+    });
+    let world = &play.world;
+    play.tick().report();
+    play.is_escalated("exited with status 3");
+    for (limit, amount) in [("--money", "+5"), ("--fixes", "+1"), ("--time", "+1h")] {
+        let told = world.remand(&["budget", "c1", limit, amount]).ok().stdout;
+        assert!(
+            told.contains("but still needs you: it was not stopped by this limit alone"),
+            "{limit}: {told}"
+        );
+        assert_eq!(play.state(), "escalated", "{limit}");
+    }
+    assert_eq!(
+        world.sqlite("SELECT max_fix_cycles || ' ' || max_cost_micros FROM changes"),
+        "3 15000000"
+    );
+    play.fixer(FIXES);
+    world.remand(&["retry", "c1"]).ok();
+    play.tick().report();
+    play.is_ready(1);
+}
+
 #[test]
 fn a_change_that_used_its_time_is_told_how_to_get_more() {
     let play = Play::new(&Script::default());

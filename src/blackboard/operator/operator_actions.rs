@@ -67,6 +67,10 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
             format!("`remand show {id}` shows how it ended")
         } else if change.paused_by_person {
             format!("`remand resume {id}` ends the pause")
+        } else if state == State::Escalated && !needs_more_fixes(conn, id)? {
+            format!(
+                "`remand refine {id} --text TEXT` starts a new round; `remand why {id}` lists the possible commands"
+            )
         } else {
             format!(
                 "`remand budget {id} --fixes +1` allows one more fix, `remand refine {id} --text TEXT` starts a new round; `remand why {id}` explains its state"
@@ -164,6 +168,12 @@ pub(crate) fn refine(
         now,
     )?;
     ask_anew(conn, &change, text, BeginsRound::Yes, actor, now)
+}
+
+/// True if a change waits for a person because of a limit on fixes.
+fn needs_more_fixes(conn: &Connection, id: &ChangeId) -> Result<bool> {
+    let bound = escalate::last(conn, id)?.as_ref().and_then(Bound::of);
+    Ok(matches!(bound, Some(Bound::Cycles | Bound::TotalFixes)))
 }
 
 /// True if a change that used all fixes of its round may have more since then, because of new
