@@ -238,12 +238,12 @@ fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
         .nth(1)
         .unwrap()
         .split_whitespace()
-        .take(7)
+        .take(8)
         .collect();
     assert_eq!(
         row,
-        ["calc", "1", "0", "1", "1", "1", "2"],
-        "in shadow, reviewed, not reviewed, fixes, pushes, posts"
+        ["calc", "1", "0", "0", "1", "1", "1", "2"],
+        "in shadow, reviewed, rejected, not reviewed, fixes, pushes, posts"
     );
     assert!(
         table
@@ -419,12 +419,13 @@ fn reviews_are_made_in_shadow_and_nothing_follows_from_them() {
     // This was reported as 0 reviews before, although 1 was made.
     let table = world.remand(&["stats", "--shadow"]).ok();
     insta::assert_snapshot!(table.stdout, @"
-    PROJECT  IN SHADOW  REVIEWED  NOT REVIEWED  FIXES  PUSHES  POSTS  TOKENS  MONEY  TIME
-    calc     1          1         0             0      0       1      0       $0.00  0 s
+    PROJECT  IN SHADOW  REVIEWED  REJECTED  NOT REVIEWED  FIXES  PUSHES  POSTS  TOKENS  MONEY  TIME
+    calc     1          1         1         0             0      0       1      0       $0.00  0 s
     ");
     insta::assert_snapshot!(table.stderr, @"
     the columns from NOT REVIEWED onward show what was not done; tokens, money and time are estimates
     1 review in shadow: 0 passed, 1 rejected; `remand stats` shows what it cost
+    each rejection would have led to a fix within the limits; FIXES counts only fixes that were already queued
     ");
     play.check();
 
