@@ -11,7 +11,7 @@ use crate::event::body::{self, Action, Cause, PullChange};
 use crate::event::{Event, EventType};
 use crate::human_time::{ago, ahead};
 use crate::proposal::Bound;
-use crate::text::prefixed;
+use crate::text::{prefixed, short_sha};
 use crate::work::{Item, Status};
 
 /// Explains a change.
@@ -316,6 +316,9 @@ fn idle(facts: &Facts) -> Explanation {
     let change = &facts.row.change;
     let id = &change.change_id;
     let explanation = match (facts.pending.first(), change.state) {
+        (None, State::ReadyForHumanReview | State::Approved) if facts.new_head().is_some() => {
+            new_head_is_read(facts)
+        }
         (Some(rejection), state) if takes_fixes(state) => {
             let id = &rejection.rejection_id;
             let clause = format!("the next heartbeat will create a fix for {id}");
@@ -380,6 +383,17 @@ fn idle(facts: &Facts) -> Explanation {
         }
     };
     explanation.since(facts.in_state_since())
+}
+
+/// Explains a verdict that is about to be withdrawn: its PR has another head.
+fn new_head_is_read(facts: &Facts) -> Explanation {
+    let head = facts.new_head().map(short_sha).unwrap_or_default();
+    let clause = format!("a new head ({head}) is being read");
+    let waits = Explanation::new(Because::WaitsForHeartbeat, "", clause);
+    match facts.daemon {
+        Daemon::Runs => waits.and("; it will be reviewed"),
+        Daemon::None => and_next_look(facts, waits),
+    }
 }
 
 /// True if the change was already in this state when it became known.

@@ -6,7 +6,7 @@ use crate::clock::{Time, Zone};
 use crate::event::body::{self, Action};
 use crate::event::{Event, EventType};
 use crate::process::ProcessId;
-use crate::pull_request::PullRow;
+use crate::pull_request::{PullRow, PullState};
 use crate::work::{Item, Rejection, RejectionState, Status};
 
 /// Maximum number of events of a type that are searched for the one that led here.
@@ -210,6 +210,13 @@ impl Facts {
                 .body::<body::Instructed>()
                 .is_some_and(|instructed| instructed.action == Some(action))
         })
+    }
+
+    /// Head of its open pull request, as last read, if it is not the one that was judged.
+    pub(crate) fn new_head(&self) -> Option<&str> {
+        let pull = self.pull.as_ref()?;
+        let is_new = pull.state == PullState::Open && pull.head_sha != self.row.change.head;
+        is_new.then_some(pull.head_sha.as_str())
     }
 
     /// Returns the time when the current state started.
