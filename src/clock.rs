@@ -183,6 +183,14 @@ impl Time {
         local.format("%Y-%m-%d %H:%M:%S").to_string()
     }
 
+    /// Formats a time in remand's own format for UTC, otherwise like `local`.
+    pub(crate) fn text(self, zone: Zone) -> String {
+        match zone {
+            Zone::Utc => self.to_string(),
+            Zone::Local => self.local(),
+        }
+    }
+
     pub(crate) fn utc(self) -> DateTime<Utc> {
         self.0
     }

@@ -153,6 +153,15 @@ impl Event {
     pub(crate) fn body<B: body::Body>(&self) -> Option<B> {
         (self.event_type == B::TYPE).then(|| B::deserialize(&self.metadata).unwrap_or_default())
     }
+
+    /// Returns the summary for people: the end of a hold is in local time.
+    pub(crate) fn local_summary(&self) -> String {
+        let held = self.body::<body::Held>();
+        match held.and_then(|held| held.until) {
+            Some(until) => self.summary.replacen(&until.to_string(), &until.local(), 1),
+            None => self.summary.clone(),
+        }
+    }
 }
 
 #[cfg(test)]

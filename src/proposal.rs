@@ -3,7 +3,7 @@
 use crate::change::{ChangeId, FinalVerdict, ProjectId, Spent};
 use crate::closed_enum::closed_enum;
 use crate::event::Event;
-use crate::event::body::{Escalated, WorkRejected};
+use crate::event::body::{Addition, Escalated, WorkRejected};
 use crate::pull_request::FeedbackOutcome;
 use crate::work::{ItemId, Priority, RejectionId, Source};
 use std::fmt;
@@ -185,6 +185,19 @@ impl Bound {
     /// Returns the limit that an `escalated` event is about.
     pub(crate) fn of(escalated: &Event) -> Option<Self> {
         escalated.body::<Escalated>()?.bound
+    }
+}
+
+impl Bound {
+    /// True if raising limits by this much can lift it.
+    pub(crate) fn is_lifted_by(self, added: &Addition) -> bool {
+        match self {
+            Self::Cycles | Self::TotalFixes => added.fixes > 0,
+            Self::Time => added.run_ms > 0,
+            Self::Tokens => added.tokens > 0,
+            Self::Money => added.cost_micros > 0,
+            Self::NoProgress | Self::Reverted | Self::Unreadable | Self::PromptSize => false,
+        }
     }
 }
 

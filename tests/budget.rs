@@ -21,7 +21,7 @@ fn a_change_that_spent_its_money_goes_on_when_a_person_allows_more() {
         ..Script::default()
     });
     let world = &play.world;
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("c1 spent $12.00 (limit: $10.00)");
     assert_eq!(
         (bound(&play).as_str(), play.count("runs")),
@@ -50,7 +50,7 @@ fn a_change_that_spent_its_money_goes_on_when_a_person_allows_more() {
          FROM events WHERE event_type = 'instructed'",
     );
     assert_eq!(said, "ada budget nearly there 5000000");
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(
         world.sqlite("SELECT cost_micros || ' ' || max_cost_micros FROM changes"),
@@ -69,7 +69,7 @@ fn what_waited_for_money_is_fixed_in_the_same_round() {
         ..Script::default()
     });
     let world = &play.world;
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("c1 spent $11.00 (limit: $10.00)");
     let told = world.remand(&["cycles", "c1", "1"]).ok().stdout;
     assert!(told.contains("is allowed 1 more fix (fix 0/3"), "{told}");
@@ -85,7 +85,7 @@ fn what_waited_for_money_is_fixed_in_the_same_round() {
 
     world.remand(&["budget", "c1", "--money", "30"]).ok();
     assert_eq!(play.state(), "refining");
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(
         world.sqlite("SELECT fix_cycle || '/' || max_fix_cycles FROM changes"),
@@ -104,7 +104,7 @@ fn time_tokens_and_fixes_are_added_too() {
         ..Script::default()
     });
     let world = &play.world;
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("c1 has used all of its 0 fixes");
     assert!(
         play.answer().contains("remand budget c1 --fixes +1"),
@@ -121,7 +121,35 @@ fn time_tokens_and_fixes_are_added_too() {
     assert_eq!(after["budget"]["max_tokens"], 6000);
     assert_eq!(after["budget"]["max_run_ms"], 14_400_000 + 1_800_000);
     assert_eq!(after["state"], "refining", "{after}");
-    play.tick().ok();
+    play.tick().report();
+    play.is_ready(1);
+}
+
+/// What something else stopped is not tried again by more money or fixes.
+#[test]
+fn a_limit_that_stopped_nothing_is_only_raised() {
+    let play = Play::new(&Script {
+        fixer: "exit 3\n",
+        ..Script::default()
+    });
+    let world = &play.world;
+    play.tick().report();
+    play.is_escalated("exited with status 3");
+    for (limit, amount) in [("--money", "+5"), ("--fixes", "+1"), ("--time", "+1h")] {
+        let told = world.remand(&["budget", "c1", limit, amount]).ok().stdout;
+        assert!(
+            told.contains("but still needs you: it was not stopped by this limit alone"),
+            "{limit}: {told}"
+        );
+        assert_eq!(play.state(), "escalated", "{limit}");
+    }
+    assert_eq!(
+        world.sqlite("SELECT max_fix_cycles || ' ' || max_cost_micros FROM changes"),
+        "3 15000000"
+    );
+    play.fixer(FIXES);
+    world.remand(&["retry", "c1"]).ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -129,14 +157,14 @@ fn time_tokens_and_fixes_are_added_too() {
 fn a_change_that_used_its_time_is_told_how_to_get_more() {
     let play = Play::new(&Script::default());
     play.world.sqlite("UPDATE changes SET max_run_ms = 1");
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("of agent time");
     assert_eq!(
         play.world.held_json(&["why", "c1"])["commands"][0],
         "remand budget c1 --time +1h"
     );
     play.world.remand(&["budget", "c1", "--time", "+1h"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -197,7 +225,7 @@ fn a_day_that_is_used_up_is_waited_for() {
         ..Script::default()
     });
     let world = &play.world;
-    play.tick().ok();
+    play.tick().report();
     play.is_held("agents spent $6.00 today, and `loop.max_cost_usd_per_day` allows $5.00");
     assert_eq!(play.count("runs"), 2);
     let midnight = "SELECT count(*) FROM changes WHERE held_until = strftime('%Y-%m-%dT00:00:00.000Z', 'now', '+1 day')";
@@ -206,7 +234,7 @@ fn a_day_that_is_used_up_is_waited_for() {
     // Yesterday's spending does not count today.
     world.sqlite("UPDATE runs SET ended_at = '2020-01-01T00:00:00.000Z'");
     world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -222,7 +250,7 @@ fn a_project_that_used_up_its_day_waits_and_others_go_on() {
         ..Script::default()
     });
     let world = &play.world;
-    play.tick().ok();
+    play.tick().report();
     play.is_held(
         "agents spent $6.00 on calc today, and `projects.calc.max_cost_usd_per_day` allows $5.00; after raising the limit, `remand resume c1` continues immediately",
     );
@@ -256,7 +284,7 @@ fn a_project_that_used_up_its_day_waits_and_others_go_on() {
     world
         .remand_in(&worktree, &["review", "--title", "Other"])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     let states = world.sqlite("SELECT project_id || ' ' || state FROM changes ORDER BY change_id");
     assert_eq!(
         states,
@@ -268,7 +296,7 @@ fn a_project_that_used_up_its_day_waits_and_others_go_on() {
     // Spending on another project does not count for this one.
     world.sqlite("UPDATE runs SET ended_at = '2020-01-01T00:00:00.000Z' WHERE change_id = 'c1'");
     world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(2);
 }
 
@@ -284,7 +312,7 @@ fn the_status_counts_the_runs_that_reported_no_cost() {
         fixer: &costs("0.5", FIXES),
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let status = play.world.remand(&["status", "c1"]).ok().stdout;
     let said = "$0.75 of $10.00 (1 of 2 runs of reviewer reported no cost: only the limits on time and fixes apply)";
@@ -308,7 +336,7 @@ fn stats_sum_up_what_was_spent() {
             .stderr
             .contains("no agent has run yet")
     );
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     // The measured time counts: r2 was ended by a daemon that came back an hour later.
     let measured = |ms: &str, run: &str| {

@@ -29,7 +29,7 @@ fn at(stage: &Stage, offset_ms: i64, args: &[&str]) -> String {
     command.env("REMAND_CLOCK", stage.folder("clock"));
     let output = run(&mut command);
     assert!(
-        output.status == 0 || args == ["doctor", "--offline"],
+        [0, 5].contains(&output.status) || args == ["doctor", "--offline"],
         "{}",
         output.stderr
     );

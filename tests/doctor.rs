@@ -394,6 +394,21 @@ fn places_and_programs_of_a_project() {
         1,
         "`gates` runs `no-such-program`, which was not found",
     );
+    set("setup = [\"no-such-program\"]");
+    only(
+        &doctor(&stage.world),
+        1,
+        "`setup` runs `no-such-program`, which was not found",
+    );
+    set("setup = [\"./scripts/prepare\"]");
+    only(
+        &doctor(&stage.world),
+        0,
+        "`setup` runs `./scripts/prepare`, which does not exist in ",
+    );
+    fs::create_dir_all(stage.repo.join("scripts")).unwrap();
+    fs::write(stage.repo.join("scripts/prepare"), "").unwrap();
+    assert!(troubles(&doctor(&stage.world)).is_empty());
     stage.settings(&format!("{TABLES}[projects.engien]\nmax_fix_cycles = 1\n"));
     only(
         &doctor(&stage.world),

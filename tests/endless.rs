@@ -29,8 +29,8 @@ echo '{"answers": [{"id": "f1", "answer": "cannot_fix", "reason": "the file is g
         fixer,
         ..Script::default()
     });
-    play.tick().ok();
-    play.tick().ok();
+    play.tick().report();
+    play.tick().report();
     assert_eq!(play.state(), "escalated");
     assert!(
         escalation(&play).starts_with("the agent changed nothing"),
@@ -67,7 +67,7 @@ fn the_fixes_of_a_life_end_whoever_asks_for_more() {
         tables,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
 
     // A person's decision starts a new round, which ends after one fix and not after two.
@@ -80,7 +80,7 @@ fn the_fixes_of_a_life_end_whoever_asks_for_more() {
         "0/2",
         "a new round"
     );
-    play.tick().ok();
+    play.tick().report();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 3));
     assert_eq!(
         escalation(&play),
@@ -95,7 +95,7 @@ fn the_fixes_of_a_life_end_whoever_asks_for_more() {
     play.world
         .commit(&play.worktree, "own.txt", "mine", "by hand");
     play.world.remand_in(&play.worktree, &["review"]).ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 3));
     assert_eq!(play.world.sqlite("SELECT total_fixes FROM changes"), "3");
     play.check();
@@ -116,9 +116,9 @@ fn tokens_are_a_budget_that_survives_restarts_and_new_heads() {
         ..Script::default()
     });
     // Each run in a separate process.
-    play.world.remand(&["work"]).ok();
+    play.world.remand(&["work"]).report();
     assert_eq!(play.world.sqlite("SELECT tokens FROM changes"), "400");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "escalated");
     assert_eq!(
         play.world.sqlite("SELECT tokens FROM changes"),
@@ -139,7 +139,7 @@ fn tokens_are_a_budget_that_survives_restarts_and_new_heads() {
     play.world
         .commit(&play.worktree, "own.txt", "mine", "by hand");
     play.world.remand_in(&play.worktree, &["review"]).ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.count("runs"), 3, "not even a review is paid for");
     assert_eq!(play.state(), "escalated");
     play.check();
@@ -156,14 +156,14 @@ fn time_is_a_budget_that_survives_restarts() {
         tables,
         ..Script::default()
     });
-    play.world.remand(&["work"]).ok();
+    play.world.remand(&["work"]).report();
     let spent: i64 = play
         .world
         .sqlite("SELECT run_ms FROM changes")
         .parse()
         .unwrap();
     assert!((600..1000).contains(&spent), "{spent} ms");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "escalated");
     let told = escalation(&play);
     assert!(
@@ -192,7 +192,7 @@ fn a_budget_that_ran_out_inside_an_item_stops_the_next_run_of_it() {
         tables,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "escalated");
     assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 1);
     assert_eq!(
@@ -216,7 +216,7 @@ fn the_same_finding_after_two_fixes_is_handed_to_a_person() {
         tables,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
     assert_eq!(
         escalation(&play),
@@ -230,7 +230,7 @@ fn the_same_finding_after_two_fixes_is_handed_to_a_person() {
     play.world
         .remand(&["refine", "c1", "--text", "take it out of .gitignore"])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "escalated");
     assert!(
         fixes(&play) > 3,
@@ -250,7 +250,7 @@ fn a_tree_seen_before_ends_the_loop() {
         tables,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
     let told = escalation(&play);
     assert!(
@@ -278,7 +278,7 @@ says changes_requested "cycle $REMAND_CYCLE" "$list"
         tables,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!((play.state().as_str(), fixes(&play)), ("escalated", 2));
     let told = escalation(&play);
     assert!(
@@ -292,7 +292,7 @@ says changes_requested "cycle $REMAND_CYCLE" "$list"
 #[test]
 fn the_prompts_ask_for_every_instance_of_a_class() {
     let play = Play::new(&Script::default());
-    play.tick().ok();
+    play.tick().report();
     let of = |source: &str| {
         let sql = format!(
             "SELECT run_id FROM runs JOIN work_items USING (item_id) WHERE source = '{source}' LIMIT 1"
@@ -325,7 +325,7 @@ fn attempts_only_go_up_and_a_launch_is_no_progress() {
         play.world
             .sqlite("SELECT attempt || ' ' || epoch FROM work_items WHERE source = 'review_fix'")
     };
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(seen(&play), "1 1");
     let spent = |play: &Play| -> i64 {
         play.world
@@ -339,7 +339,7 @@ fn attempts_only_go_up_and_a_launch_is_no_progress() {
             "retry" => play.world.remand(&["retry", "c1"]).ok(),
             _ => play.world.remand(&["item", "requeue", "w2"]).ok(),
         };
-        play.tick().ok();
+        play.tick().report();
         assert_eq!(seen(&play), format!("{round} {round}"));
         assert_eq!(
             play.state(),
@@ -455,7 +455,7 @@ fn an_agent_that_stops_its_own_shim_is_not_run_for_ever() {
         tables,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "escalated", "{:#?}", play.events());
     assert_eq!(play.count("events WHERE event_type = 'run_lost'"), 3);
     play.check();
@@ -473,7 +473,7 @@ fn runs_that_vanish_are_counted_over_restarts() {
     });
     let begun = Instant::now();
     while play.state() != "escalated" && begun.elapsed() < Duration::from_secs(30) {
-        play.tick().ok();
+        play.tick().report();
     }
     let lost = "SELECT group_concat(metadata ->> 'lost_in_a_row', ' ') FROM events WHERE event_type = 'run_lost'";
     assert_eq!(play.world.sqlite(lost), "1 2 3");

@@ -146,7 +146,7 @@ fn an_event_wakes_it_with_what_is_new_and_its_own_do_not() {
         "on = [\"work_rejected\", \"work_created\"]",
         &script,
     );
-    play.tick().ok();
+    play.tick().report();
     let last = |n: usize| -> serde_json::Value {
         serde_json::from_str(fs::read_to_string(&seen).unwrap().lines().nth(n).unwrap()).unwrap()
     };
@@ -178,7 +178,7 @@ fn an_event_wakes_it_with_what_is_new_and_its_own_do_not() {
     );
     assert_eq!(play.count("work_items WHERE source = 'manual'"), 1);
     play.is_ready(1);
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         fs::read_to_string(&seen).unwrap().lines().count(),
         passes,
@@ -190,7 +190,7 @@ fn an_event_wakes_it_with_what_is_new_and_its_own_do_not() {
 fn what_it_rejects_is_fixed_what_it_comments_is_told_and_what_it_escalates_is_a_persons() {
     let play = Play::new(&Script::default());
     let world = &play.world;
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let line = |line: &str| format!("cat >/dev/null; printf '%s\\n' '{line}'\n");
     let comment =
@@ -202,7 +202,7 @@ fn what_it_rejects_is_fixed_what_it_comments_is_told_and_what_it_escalates_is_a_
         YEARLY,
         &line(&format!("{comment}\n{reject}")),
     );
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(2);
     assert_eq!(
         world.sqlite("SELECT by_person FROM rejections ORDER BY event_id DESC LIMIT 1"),
@@ -220,7 +220,7 @@ fn what_it_rejects_is_fixed_what_it_comments_is_told_and_what_it_escalates_is_a_
     evaluator(world, "licence", YEARLY, &line(escalate));
     for _ in 0..2 {
         due(world);
-        play.tick().ok();
+        play.tick().report();
     }
     play.is_escalated("licence: the author left");
     assert_eq!(told(world, "licence"), "");
@@ -240,7 +240,7 @@ fn what_can_not_be_read_or_done_is_told_once_and_the_rest_counts() {
         &format!("cat >/dev/null\n{unknown}\n{}\n{bad}\n", item("good")),
     );
     for _ in 0..2 {
-        play.tick().ok();
+        play.tick().report();
         due(world);
     }
     insta::assert_snapshot!(told(world, "sloppy"), @r#"
@@ -262,7 +262,7 @@ fn what_can_not_be_read_or_done_is_told_once_and_the_rest_counts() {
     world.sqlite("UPDATE counters SET value = 98 WHERE name = 'c'");
     play.another("late");
     due(world);
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.count("work_items WHERE change_id = 'c99' AND source = 'manual'"),
         1
@@ -293,7 +293,7 @@ fn one_that_fails_is_told_once_put_off_and_in_nobodys_way() {
     evaluator(world, "missing", YEARLY, "");
     fs::remove_file(world.root().join("bin/missing")).unwrap();
     evaluator(world, "works", YEARLY, &format!("{}\n", item("works")));
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let all = ["chatters", "dies", "floods", "hangs", "missing"];
     let said = || all.map(|name| told(world, name)).join("\n");
@@ -317,7 +317,7 @@ fn one_that_fails_is_told_once_put_off_and_in_nobodys_way() {
     };
     assert_eq!(runs("dies"), 1, "not again before its time");
     due(world);
-    play.tick().ok();
+    play.tick().report();
     assert_eq!((runs("dies"), said()), (2, once), "told once");
     let shown = world.remand(&["evaluators", "show", "dies"]).ok().stdout;
     assert!(
@@ -337,7 +337,7 @@ fn one_that_fails_is_told_once_put_off_and_in_nobodys_way() {
 
     evaluator(world, "dies", YEARLY, &item("never"));
     due(world);
-    play.tick().ok();
+    play.tick().report();
     assert!(
         told(world, "dies").ends_with("resumed: dies works again (2 passes failed)"),
         "{}",
@@ -390,7 +390,7 @@ fn stock_evaluators_are_run_by_hand_too() {
     let world = &play.world;
     world.sqlite("INSERT INTO events (event_type, target_type, target_id, summary) VALUES ('work_rejected', 'change', 'c1', 'say fixed')");
     // The review of this head comes first: done, and rejected again.
-    play.tick().ok();
+    play.tick().report();
     world.sqlite("INSERT INTO events (event_type, target_type, target_id, summary) VALUES ('work_rejected', 'change', 'c1', 'once more')");
     let before = bytes(world);
     let dry = world

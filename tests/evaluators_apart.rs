@@ -109,7 +109,7 @@ fn while_everything_is_stopped_it_is_not_run() {
         &format!("cat >>'{}'\n", seen.display()),
     );
     world.remand(&["stop", "--reason", "lunch"]).ok();
-    play.tick().ok();
+    play.tick().report();
     let refused = world
         .remand(&["evaluators", "run", "watcher"])
         .fails(5, "everything was stopped by ada: lunch");
@@ -128,7 +128,7 @@ fn while_everything_is_stopped_it_is_not_run() {
 
     world.remand(&["start"]).ok();
     world.remand(&["stop", "calc"]).ok();
-    play.tick().ok();
+    play.tick().report();
     let shown: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(&seen).unwrap()).unwrap();
     assert_eq!(
@@ -155,7 +155,7 @@ fn a_bad_line_of_its_own_does_not_wake_it_and_no_more_are_told_than_a_few() {
         "on = [\"skipped\"]\nschedule = \"@yearly\"",
         &script,
     );
-    play.tick().ok();
+    play.tick().report();
     let passes = || fs::read_to_string(&counter).unwrap().lines().count();
     assert_eq!(passes(), 1, "{}", told(world, "muddled"));
     assert_eq!(
@@ -167,7 +167,7 @@ fn a_bad_line_of_its_own_does_not_wake_it_and_no_more_are_told_than_a_few() {
     evaluator(world, "muddled", YEARLY, many);
     for _ in 0..5 {
         due(world);
-        play.tick().ok();
+        play.tick().report();
     }
     let lines = "SELECT count(*) FROM events WHERE target_id = 'muddled' AND summary LIKE 'line %'";
     assert_eq!(world.sqlite(lines), "50");

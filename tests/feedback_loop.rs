@@ -35,7 +35,7 @@ fn a_rejected_review_becomes_one_fix_in_the_same_worktree() {
         .git(&play.repo, &["worktree", "list"])
         .lines()
         .count();
-    play.tick().ok();
+    play.tick().report();
 
     assert_eq!(play.count("work_items WHERE source = 'review_fix'"), 1);
     let item = play
@@ -96,7 +96,7 @@ fn a_finished_fix_is_reviewed_again_one_cycle_further() {
     play.world
         .sqlite("UPDATE changes SET implementation_item_id = 'w900'");
     let before = play.world.git(&play.worktree, &["rev-parse", "HEAD"]);
-    play.tick().ok();
+    play.tick().report();
 
     let head = play.world.git(&play.worktree, &["rev-parse", "HEAD"]);
     assert_ne!(head, before);
@@ -144,7 +144,7 @@ fn at_the_maximum_a_person_is_asked_and_nothing_more_is_made() {
         reviewer: NEVER_SATISFIED,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
 
     assert_eq!(play.state(), "escalated");
     let made = "SELECT group_concat(source || ':' || status, ' ') FROM (SELECT * FROM work_items ORDER BY created_at)";
@@ -168,7 +168,7 @@ fn at_the_maximum_a_person_is_asked_and_nothing_more_is_made() {
     );
 
     let events = play.events().len();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.events().len(), events, "nothing more is created");
     assert!(
         play.why().contains("exceeded max fix cycles (2)"),
@@ -215,7 +215,7 @@ fn the_evaluator_says_how_many_fixes_a_change_may_have() {
     play.world.remand_in(&projects_own, &["review"]).ok();
     assert_eq!(max_of("projects-own"), "6");
 
-    play.tick().ok();
+    play.tick().report();
     let fixes = "SELECT count(*) FROM work_items JOIN changes USING (change_id) WHERE source = 'review_fix' AND branch = ";
     assert_eq!(
         play.world.sqlite(&format!("{fixes}'feature'")),
@@ -256,7 +256,7 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
     };
 
     set("max_fix_cycles = 1", "max_fix_cycles = 2");
-    play.tick().ok();
+    play.tick().report();
     let fixes = "SELECT change_id, total_fixes, max_fix_cycles FROM changes ORDER BY change_id";
     assert_eq!(play.world.sqlite(fixes), "c1|2|2\nc2|1|1");
     assert!(
@@ -283,7 +283,7 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
             .contains("maximum fixes per round: 2 (1 set by a person for c2, 1 added by a person)")
     );
     set("max_fix_cycles = 2", "max_fix_cycles = 3");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.world
             .sqlite("SELECT state FROM changes WHERE change_id = 'c1'"),
@@ -296,12 +296,12 @@ fn a_raised_number_of_fixes_holds_for_changes_that_are_under_way() {
         why("c1")
     );
     play.world.remand(&["retry", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     let fixes = "SELECT total_fixes > 2, state FROM changes WHERE change_id = 'c1'";
     assert_eq!(play.world.sqlite(fixes), "1|escalated", "{}", why("c1"));
     // Fixes that were already made do not exceed the limit.
     set("max_fix_cycles = 3", "max_fix_cycles = 0");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.world.sqlite("SELECT max_fix_cycles FROM changes"),
         "3\n2"
@@ -331,7 +331,7 @@ fn the_fix_is_told_all_that_it_needs() {
             .commit(&folder, file, text, &format!("add {file}"));
     }
     play.world.remand_in(&play.worktree, &["review"]).ok();
-    play.tick().ok();
+    play.tick().report();
 
     let prompt = play.noted("fix.prompt");
     let run = play.world.sqlite(
@@ -372,13 +372,13 @@ fn an_approved_change_makes_no_fix() {
         reviewer: "says approved 'all is well'",
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "ready_for_human_review");
     assert_eq!(play.count("work_items WHERE source <> 'code_review'"), 0);
     assert_eq!(play.count("rejections"), 0);
     assert_eq!(play.count("events WHERE event_type = 'work_rejected'"), 0);
     assert_eq!(play.count("events WHERE event_type = 'work_approved'"), 1);
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.count("work_items"), 1);
 }
 
@@ -392,8 +392,8 @@ fn a_fix_that_fails_is_told_and_not_tried_again() {
         ..Script::default()
     });
     let head = play.world.git(&play.worktree, &["rev-parse", "HEAD"]);
-    play.tick().ok();
-    play.tick().ok();
+    play.tick().report();
+    play.tick().report();
     assert_eq!(play.state(), "escalated");
     assert_eq!(
         play.count("runs JOIN work_items USING (item_id) WHERE source = 'review_fix'"),
@@ -423,12 +423,12 @@ fn a_fix_that_fails_is_told_and_not_tried_again() {
 #[test]
 fn a_fix_whose_worktree_is_gone_fails_gracefully() {
     let play = Play::new(&Script::default());
-    play.world.remand(&["work"]).ok();
+    play.world.remand(&["work"]).report();
     play.world.git(
         &play.repo,
         &["worktree", "remove", play.worktree.to_str().unwrap()],
     );
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "escalated");
     let failed = play
         .world
@@ -462,7 +462,7 @@ fn a_fix_whose_worktree_is_gone_fails_gracefully() {
         ],
     );
     play.world.remand(&["retry", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",
@@ -488,7 +488,7 @@ fi
         fixer: NOTES_AND_FIXES,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",
@@ -520,7 +520,7 @@ fi
 #[test]
 fn the_whole_loop_can_be_read_from_its_events() {
     let play = Play::new(&Script::default());
-    play.tick().ok();
+    play.tick().report();
     let head = play.world.git(&play.worktree, &["rev-parse", "HEAD"]);
     let events = play.events().join("\n").replace(&head[..10], "HEAD");
     insta::assert_snapshot!(events, @r"
@@ -565,7 +565,7 @@ fn an_escalation_can_be_read_from_its_events() {
     play.world
         .remand_in(&play.worktree, &["review", "--max-cycles", "0"])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     let last = "SELECT event_type || ' by ' || actor_id || ': ' || summary FROM events ORDER BY id DESC LIMIT 2";
     assert_eq!(
         play.world.sqlite(last),
@@ -612,7 +612,7 @@ fn the_plan_is_found_by_the_feature_number_of_the_branch() {
     };
     add("specflow-f-020");
     add("unrelated-work");
-    play.tick().ok();
+    play.tick().report();
     let plan = |change: &str| {
         let sql = format!(
             "SELECT DISTINCT metadata ->> '$.plan.folder' || ' ' || (metadata ->> '$.plan.reason') FROM events
@@ -658,7 +658,7 @@ else says changes_requested "work.txt is not fixed" '{"severity": "high", "categ
 "#,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "ready_for_human_review");
     let fix = play.prompt_of_run("r2");
     let finding = "at: work.txt:1-3\nWrong word\n\nsay fixed here\nfails with: a reader sees work\nsuggested: write fixed\n";
@@ -711,7 +711,7 @@ fn unknown_keys_of_an_event_are_shown_with_its_rejection_and_its_fix() {
         reviewer: "says approved fine\n",
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     let metadata =
         json!({ "body": "say fixed", "colour": "blue", "findings": [{ "text": "x", "cwe": 79 }] });
     play.world.sqlite(&format!(
@@ -719,7 +719,7 @@ fn unknown_keys_of_an_event_are_shown_with_its_rejection_and_its_fix() {
          VALUES ('work_rejected', 'change', 'c1', 'say fixed', '{metadata}')"
     ));
     let event = play.world.sqlite("SELECT max(id) FROM events");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.count("rejections WHERE state = 'fixed'"), 1);
     let item = play
         .world

@@ -111,7 +111,7 @@ impl FirstHour {
         self.world
             .remand_in(&self.repo, &["watch", &format!("{REPO}#1")])
             .ok();
-        self.world.remand(&["tick"]).ok();
+        self.world.remand(&["tick"]).report();
         self.was_fixed_once();
     }
 
@@ -247,7 +247,7 @@ fn what_a_gate_leaves_in_a_user_s_own_worktree_stays_and_is_not_committed() {
     hour.world
         .remand(&["refine", "c1", "--text", "once more"])
         .ok();
-    hour.world.remand(&["tick"]).ok();
+    hour.world.remand(&["tick"]).report();
     assert_eq!(
         hour.world
             .sqlite("SELECT state || ' ' || total_fixes FROM changes"),
@@ -266,7 +266,7 @@ fn what_a_gate_leaves_in_a_user_s_own_worktree_stays_and_is_not_committed() {
     hour.world
         .remand(&["refine", "c1", "--text", "and again"])
         .ok();
-    hour.world.remand(&["tick"]).ok();
+    hour.world.remand(&["tick"]).report();
     let reason = hour.world.remand(&["why", "c1"]).held().words();
     assert!(
         reason.contains("has uncommitted changes: mine.txt"),
@@ -320,7 +320,7 @@ fn gates_that_are_red_on_the_base_and_on_the_change_pay_no_agent() {
         play.world.git(&play.repo, &["rev-parse", "main"]),
         play.head(),
     );
-    play.tick().ok();
+    play.tick().report();
     play.is_held(&format!(
         "the gate `gate` also fails on main ({}), so no agent was started: calc::adds;",
         &main[..10]
@@ -336,11 +336,11 @@ fn gates_that_are_red_on_the_base_and_on_the_change_pay_no_agent() {
     assert_eq!(ran(&play, "prepare"), [main]);
     // Still failing, and checked again.
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_held("no agent was started");
     set(&play, "gate", "exit 0\n");
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(ran(&play, "prepare").len(), 1);
 }
@@ -350,7 +350,7 @@ fn a_base_that_passed_is_not_tested_again() {
     let play = gated("exit 0\n", &format!("{HOLD}\ndispatch.slots = 1"));
     let main = play.world.git(&play.repo, &["rev-parse", "main"]);
     play.another("second");
-    play.tick().ok();
+    play.tick().report();
     let ready = play.count("changes WHERE state = 'ready_for_human_review'");
     assert_eq!(ready, 2, "{:#?}", play.events());
     assert_eq!(
@@ -374,7 +374,7 @@ fn a_base_that_passed_is_not_tested_again() {
     play.world
         .remand(&["refine", "c1", "--text", "once more"])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         ran(&play, "gate")
             .iter()
@@ -390,7 +390,7 @@ fn a_change_that_repairs_its_base_goes_on() {
         "[ -e work.txt ] || { echo 'work.txt is missing'; exit 1; }\n",
         HOLD,
     );
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let main = play.world.git(&play.repo, &["rev-parse", "main"]);
     assert_eq!(
@@ -414,7 +414,7 @@ fn a_change_that_repairs_its_base_goes_on() {
 fn a_set_up_that_fails_on_the_base_pays_no_agent() {
     let play = gated("exit 0\n", HOLD);
     set(&play, "prepare", "echo 'no such registry' >&2\nexit 4\n");
-    play.tick().ok();
+    play.tick().report();
     play.is_held("the setup `prepare` failed (status 4): no such registry");
     assert_eq!((play.count("runs"), ran(&play, "gate").len()), (0, 0));
 }
@@ -441,7 +441,7 @@ fn a_trial_of_the_base_that_is_cut_is_begun_again() {
             play.events()
         );
         assert_eq!(play.count("runs"), 0, "{point}");
-        play.tick().ok();
+        play.tick().report();
         play.is_ready(1);
     }
 }
@@ -453,10 +453,10 @@ fn a_change_cannot_leave_anything_in_the_set_up_of_another() {
         let gate = "[ ! -e modules/payload ] || [ -e payload ] || { echo 'poisoned'; exit 1; }\n";
         let play = gated(gate, settings);
         play.fixer("cat >/dev/null\n[ \"$REMAND_CHANGE\" != c1 ] || echo evil >payload\necho fixed >>work.txt\n");
-        play.tick().ok();
+        play.tick().report();
         play.is_ready(1);
         let (second, _) = play.another("second");
-        play.tick().ok();
+        play.tick().report();
         let state = format!("SELECT state FROM changes WHERE change_id = '{second}'");
         assert_eq!(
             play.world.sqlite(&state),

@@ -19,7 +19,7 @@ fn a_review_a_fix_and_a_review_start_few_git_processes() {
         .remand_in(&play.worktree, &["review", "--title", "Feature"])
         .ok();
     log_git(&play);
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let log = play.noted("git.log");
     let calls = log.lines().filter(|line| !line.starts_with("== ")).count();
@@ -40,7 +40,7 @@ fn drivers_of_a_repository_are_asked_for_once_per_item() {
         &["config", "core.excludesFile", "/nonexistent/ignore"],
     );
     log_git(&play);
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let log = play.noted("git.log");
     let asked = log.lines().filter(|line| line.contains("show-scope"));
@@ -113,6 +113,6 @@ fn a_large_file_that_only_the_index_has_is_measured() {
         tables: "[push]\nmax_total_kb = 1000\n",
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("3000011 bytes in total");
 }

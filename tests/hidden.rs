@@ -67,7 +67,7 @@ fn a_hidden_process_is_gone_before_the_next_run_of_a_daemon() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_hidden_process_is_gone_before_the_next_run_of_a_tick() {
-    hidden_process_is_ended(|play| drop(play.tick().ok()));
+    hidden_process_is_ended(|play| drop(play.tick().report()));
 }
 
 /// Processes that an evaluator starts in their own session end with it; those that git or ssh keep
@@ -123,7 +123,7 @@ fn somebody_who_writes_in_the_worktree_is_waited_for() {
         .stdout(file)
         .spawn()
         .unwrap();
-    play.tick().ok();
+    play.tick().report();
     play.is_held(&format!(
         "work.txt is open for writing in process {} (sleep)",
         writer.id()
@@ -132,7 +132,7 @@ fn somebody_who_writes_in_the_worktree_is_waited_for() {
     writer.kill().unwrap();
     writer.wait().unwrap();
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(shell.try_wait().unwrap(), None, "the shell is left alone");
     shell.kill().unwrap();
@@ -160,7 +160,7 @@ fn somebody_who_writes_what_git_ignores_is_not_waited_for() {
         .stdout(file)
         .spawn()
         .unwrap();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     writer.kill().unwrap();
     writer.wait().unwrap();

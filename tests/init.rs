@@ -582,6 +582,46 @@ fn the_end_of_the_input_stops_it_and_nothing_is_written() {
     assert!(!config_file(&world).exists() && !world.db().exists());
 }
 
+/// Without a config file there is no agent, and nothing would ever happen.
+#[test]
+fn the_first_project_add_asks_what_init_asks() {
+    let world = world();
+    let site = repo(&world, "site");
+    let answers = [
+        ("questions of `remand init`", ""),
+        ("Which agent fixes and reviews?", "claude\n"),
+        ("Which agent reviews? [the same]:", "\n"),
+        ("a fresh worktree of web [none]:", "\n"),
+        ("a fix for web is pushed [cargo test]:", "\n"),
+        ("Label of open PRs", "\n"),
+        ("Start in shadow", "\n"),
+        ("Write this to", "y\n"),
+    ];
+    let args = ["project", "add", ".", "--name", "web"];
+    let name = "the_first_project_add_asks_what_init_asks";
+    let Some(output) = typed(&world, &site, &args, &answers, name) else {
+        return;
+    };
+    assert_eq!(output.status, 0, "{}\n{}", output.stdout, output.stderr);
+    assert!(written(&world).contains("[projects.web]"));
+    assert_eq!(world.json(&["project", "list"])[0]["project_id"], "web");
+}
+
+#[test]
+fn the_first_project_add_in_a_pipe_says_how_to_get_an_agent() {
+    let world = world();
+    let site = repo(&world, "site");
+    let added = world.remand_in(&site, &["project", "add", "."]).ok();
+    assert!(
+        added
+            .stderr
+            .contains("`site` has no agent yet: run `remand init`, or set `agent`"),
+        "{}",
+        added.stderr
+    );
+    assert!(!config_file(&world).exists());
+}
+
 #[test]
 fn a_set_up_is_found_by_its_lock_file_and_tried_with_the_gates() {
     let world = world();

@@ -42,7 +42,7 @@ fn a_finished_item_is_never_seen_without_what_follows() {
             }
             looks
         });
-        play.tick().ok();
+        play.tick().report();
         over.store(true, std::sync::atomic::Ordering::Relaxed);
         watcher.join().unwrap()
     });
@@ -76,7 +76,7 @@ fn a_run_that_lost_its_claim_writes_nothing() {
     assert!(daemon.stop().success());
 
     // Its holder is known to be dead now.
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",
@@ -143,7 +143,7 @@ fn a_tool_that_an_agent_leaves_behind_is_ended() {
         fixer: &fixer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "ready_for_human_review");
     assert_eq!(play.alive(), Vec::<String>::new());
     let told = play.world.sqlite(
@@ -161,7 +161,7 @@ fn a_grandchild_that_holds_stdout_does_not_delay_the_end() {
         ..Script::default()
     });
     let begun = Instant::now();
-    play.tick().ok();
+    play.tick().report();
     assert!(
         begun.elapsed() < Duration::from_secs(30),
         "{:?}",
@@ -179,7 +179,7 @@ fn an_agents_own_commits_and_the_rest_beside_them_count() {
         fixer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",
@@ -205,7 +205,7 @@ fn an_agents_own_commits_and_the_rest_beside_them_count() {
         fixer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",
@@ -225,10 +225,10 @@ fn an_agents_own_commits_and_the_rest_beside_them_count() {
 #[test]
 fn unsaved_work_of_a_person_is_never_touched() {
     let play = Play::new(&Script::default());
-    play.world.remand(&["work"]).ok();
+    play.world.remand(&["work"]).report();
     std::fs::write(play.worktree.join("work.txt"), "mine, not saved\n").unwrap();
     std::fs::write(play.worktree.join("new.txt"), "mine too\n").unwrap();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "escalated");
     assert!(
         play.why()
@@ -260,7 +260,7 @@ fn the_work_of_a_failed_run_is_kept_on_a_ref() {
         ..Script::default()
     });
     let head = play.world.git(&play.worktree, &["rev-parse", "HEAD"]);
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "escalated");
     assert_eq!(play.world.git(&play.worktree, &["rev-parse", "HEAD"]), head);
     assert_eq!(
@@ -293,13 +293,13 @@ fn no_branch_is_ever_deleted() {
         .world
         .git(&play.repo, &["branch", "--format=%(refname:short)"]);
     assert_eq!(branches, "feature\nmain\nsecond\nthird");
-    play.tick().ok();
+    play.tick().report();
     play.world.remand(&["cancel", "c1"]).ok();
     play.world.remand(&["approve", "c2"]).ok();
     play.world
         .remand(&["verdict", "c3", "NEEDS_DISCUSSION"])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.world
             .git(&play.repo, &["branch", "--format=%(refname:short)"]),
@@ -345,7 +345,7 @@ fn a_recorded_commit_is_not_made_again() {
         .world
         .sqlite("SELECT head_after FROM runs WHERE head_after IS NOT NULL");
     play.let_go("go");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",
@@ -381,7 +381,7 @@ fn a_write_into_the_main_checkout_is_found_out() {
     };
     reaches_out(&play);
     play.world.remand_in(&play.worktree, &["review"]).ok();
-    play.tick().ok();
+    play.tick().report();
     let told = play
         .world
         .sqlite("SELECT summary FROM events WHERE event_type = 'checkout_changed'");
@@ -402,7 +402,7 @@ fn a_write_into_the_main_checkout_is_found_out() {
     });
     reaches_out(&play);
     play.world.remand_in(&play.worktree, &["review"]).ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "escalated");
     assert!(
         play.why().contains("the main checkout changed during r2"),
@@ -415,7 +415,7 @@ fn a_write_into_the_main_checkout_is_found_out() {
 #[test]
 fn a_look_that_failed_is_no_proof() {
     let play = Play::new(&Script::default());
-    play.world.remand(&["work"]).ok();
+    play.world.remand(&["work"]).report();
     let git = which("git");
     let broken = play.world.root().join("broken");
     std::fs::write(&broken, "").unwrap();
@@ -426,7 +426,7 @@ fn a_look_that_failed_is_no_proof() {
             broken.display()
         ),
     );
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.count("runs JOIN work_items USING (item_id) WHERE source = 'review_fix'"),
         0,
@@ -436,7 +436,7 @@ fn a_look_that_failed_is_no_proof() {
     assert!(play.why().contains("index file corrupt"), "{}", play.why());
     std::fs::remove_file(broken).unwrap();
     play.world.remand(&["retry", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",

@@ -55,7 +55,7 @@ Remand-Cycle: 1
 #[test]
 fn a_local_fix_that_version_2_was_killed_in_is_finished_by_a_tick() {
     let play = killed_in_a_fix();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(2);
     finished_once(&play);
 }
@@ -78,7 +78,7 @@ fn a_program_killed_while_it_migrates_leaves_a_blackboard_that_goes_on() {
         // Nothing is crossed, and the program does not die, if version 2 is the newest.
         first.env("REMAND_CRASH_AT", point).output().unwrap();
         play.world.remand(&["check"]).ok();
-        play.tick().ok();
+        play.tick().report();
         play.is_ready(2);
         finished_once(&play);
     }
@@ -124,7 +124,7 @@ fn finished_once(play: &Play) {
     world.remand(&["approve", "c1"]).ok();
     assert_eq!(play.state(), "approved");
     world.remand(&["resume", "c2"]).ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         world.sqlite("SELECT state FROM changes WHERE change_id = 'c2'"),
         "ready_for_human_review"
@@ -438,7 +438,7 @@ fn a_bare_rejection_in_an_old_blackboard_is_fixed_like_any_other() {
 fn a_bare_approval_in_an_old_blackboard_counts() {
     let play = ready_after_version_2();
     play.insert("work_approved", "change", "c1", "good");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "approved", "{:#?}", play.events());
     play.check();
 }
@@ -481,7 +481,7 @@ fn bare_events_that_version_2_had_not_read_yet_are_read_after_the_migration() {
     play.insert("work_approved", "change", "c2", "good as it is");
     play.insert("work_rejected", "change", "c1", "say please at the end");
     play.fixer("cat >/dev/null\necho fixed please >>work.txt\necho done\n");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.world
             .sqlite("SELECT rejection_id, state, item_id, by_person FROM rejections ORDER BY 1"),
@@ -503,7 +503,7 @@ fn bare_events_that_version_2_had_not_read_yet_are_read_after_the_migration() {
 #[track_caller]
 fn is_fixed_for(play: &Play, words: &str) {
     play.fixer("cat >/dev/null\necho please >>work.txt\necho done\n");
-    play.tick().ok();
+    play.tick().report();
     let newest = "FROM rejections JOIN work_items USING (item_id) ORDER BY event_id DESC LIMIT 1";
     assert_eq!(
         play.world.sqlite(&format!(
@@ -530,7 +530,7 @@ fn is_fixed_for(play: &Play, words: &str) {
 
 fn ready_after_version_2() -> Play {
     let play = killed_in_a_fix();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(2);
     play
 }

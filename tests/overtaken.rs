@@ -55,7 +55,7 @@ fn commits_of_a_person_after_the_daemon_died_were_taken_off_the_branch() {
     play.world.git(&play.worktree, &["add", "-A"]);
     run(&mut by_hand).ok();
     let commit = play.world.git(&play.worktree, &["rev-parse", "HEAD"]);
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "escalated");
     assert!(play.why().contains("nothing was removed"), "{}", play.why());
     assert_eq!(
@@ -85,7 +85,7 @@ fn a_run_cut_after_its_change_was_cancelled_was_never_cleaned_up() {
     play.world.remand(&["cancel", "c1"]).ok();
     daemon.kill();
     nothing_runs(&play);
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.count("runs WHERE ended IS NULL"),
         0,
@@ -127,7 +127,7 @@ fn a_worktree_that_went_on_to_another_branch_was_switched_back() {
     play.world
         .commit(&play.worktree, "work.txt", "fixed\n", "another thing");
     play.world.remand_in(&play.worktree, &["review"]).ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.world
             .git(&play.worktree, &["symbolic-ref", "--short", "HEAD"]),
@@ -147,7 +147,7 @@ fn work_between_the_commit_and_its_gates_was_reset() {
         settings: "gates = [[\"no-such-gate\"]]",
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert!(play.why().contains("no-such-gate"), "{}", play.why());
     let commit = play
         .world
@@ -155,7 +155,7 @@ fn work_between_the_commit_and_its_gates_was_reset() {
     std::fs::write(play.worktree.join("unsaved.txt"), "not yet\n").unwrap();
     play.world.script("no-such-gate", "exit 0");
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "escalated");
     assert!(play.why().contains("nothing was removed"), "{}", play.why());
     assert_eq!(

@@ -117,7 +117,7 @@ fn the_switch_replaces_every_sentence() {
             ..Script::default()
         },
     );
-    play.tick().ok();
+    play.tick().report();
     let stored = play.world.sqlite(
         "SELECT summary FROM events WHERE change_id = 'c1'
          UNION ALL SELECT decision FROM changes UNION ALL SELECT reason FROM rejections UNION ALL SELECT reason FROM reviews",
@@ -138,7 +138,7 @@ fn the_switch_replaces_every_sentence() {
 fn a_rejection_is_fixed_and_approved() {
     takes_the_same_course(|course| {
         let play = local(course, &Script::default());
-        play.tick().ok();
+        play.tick().report();
         course.step("fixed", &play.world, "ready_for_human_review");
         play.world.remand(&["approve", "c1"]).ok();
         course.step("approved", &play.world, "approved");
@@ -277,13 +277,13 @@ fn a_bound_is_reached_and_raised() {
             },
         );
         let world = &play.world;
-        play.tick().ok();
+        play.tick().report();
         course.step("at its bound", world, "escalated");
         set(world, "max_fix_cycles = 0", "max_fix_cycles = 1");
-        play.tick().ok();
+        play.tick().report();
         course.step("raised", world, "escalated");
         world.remand(&["retry", "c1"]).ok();
-        play.tick().ok();
+        play.tick().report();
         course.step("fixed", world, "ready_for_human_review");
     });
 }
@@ -298,11 +298,11 @@ fn a_fix_that_failed_is_tried_again() {
                 ..Script::default()
             },
         );
-        play.tick().ok();
+        play.tick().report();
         course.step("failed", &play.world, "escalated");
         play.fixer(crate::support::play::FIXES);
         play.world.remand(&["retry", "c1"]).ok();
-        play.tick().ok();
+        play.tick().report();
         course.step("fixed", &play.world, "ready_for_human_review");
     });
 }
@@ -319,7 +319,7 @@ fn a_change_without_an_agent_is_held_and_resumed() {
         course.step("held", world, "self_reviewing");
         world.config(&good);
         world.remand(&["resume", "c1"]).ok();
-        play.tick().ok();
+        play.tick().report();
         course.step("fixed", world, "ready_for_human_review");
     });
 }

@@ -68,7 +68,7 @@ fn a_gate_that_is_red_on_the_head_only_sends_it_back_before_a_reviewer_is_paid()
         play.world.git(&play.repo, &["rev-parse", "main"]),
         play.head(),
     );
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     is_fixed_before_it_is_reviewed(&play);
     // The base, the head and the fix, each once.
@@ -142,7 +142,7 @@ fn a_rejection_by_a_gate_that_is_cut_is_made_once() {
             "{point} is not crossed: {:#?}",
             play.events()
         );
-        play.tick().ok();
+        play.tick().report();
         play.is_ready(1);
         is_fixed_before_it_is_reviewed(&play);
         assert_eq!(play.count("rejections"), 1, "{point}");
@@ -153,7 +153,7 @@ fn a_rejection_by_a_gate_that_is_cut_is_made_once() {
 #[test]
 fn a_rejection_by_a_gate_is_bounded_and_its_output_goes_into_the_next_round() {
     let play = local("loop.max_fix_cycles = 0");
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("c1 exceeded max fix cycles (0)");
     assert!(
         play.why().contains("the gate `gate all` fails on"),
@@ -162,7 +162,7 @@ fn a_rejection_by_a_gate_is_bounded_and_its_output_goes_into_the_next_round() {
     );
     assert_eq!(play.count("runs"), 0);
     play.world.remand(&["budget", "c1", "--fixes", "+1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let prompt = play.prompt_of_run("r1");
     assert!(prompt.contains("left: 3, right: 4"), "{prompt}");
@@ -173,14 +173,14 @@ fn a_rejection_by_a_gate_is_bounded_and_its_output_goes_into_the_next_round() {
 fn a_gate_that_a_fix_leaves_red_goes_to_a_person() {
     let play = local("loop.max_gate_rounds = 1");
     play.fixer("cat >/dev/null\necho more >>work.txt\n");
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated(
         "the gates failed, even after one more attempt by the agent: $ gate all: calc::adds",
     );
     assert_eq!(runs(&play), "w2 fixer\nw2 fixer");
     play.fixer(FIXES);
     play.world.remand(&["retry", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -188,7 +188,7 @@ fn a_gate_that_a_fix_leaves_red_goes_to_a_person() {
 fn in_shadow_a_gate_that_is_red_on_the_head_is_stored_and_nothing_follows() {
     let play = local("shadow = \"review\"");
     for _ in 0..2 {
-        play.tick().ok();
+        play.tick().report();
     }
     assert_eq!(
         (
@@ -217,7 +217,7 @@ fn in_shadow_a_gate_that_is_red_on_the_head_is_stored_and_nothing_follows() {
     play.check();
     // Outside of shadow it is tested again.
     play.world.remand(&["shadow", "c1", "off"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     is_fixed_before_it_is_reviewed(&play);
 }
@@ -237,7 +237,7 @@ fn gates_that_do_not_run_on_the_base_do_not_run_on_the_head() {
         play.world
             .remand_in(&play.worktree, &["review", "--title", "Feature"])
             .ok();
-        play.tick().ok();
+        play.tick().report();
         play.is_ready(1);
         assert_eq!(
             runs(&play),

@@ -227,7 +227,7 @@ fn a_second_daemon() {
         "{}",
         second.stderr
     );
-    play.tick().ok();
+    play.tick().report();
     first.kill();
     let next = play.daemon();
     assert_ne!(next.pid().to_string(), pid);

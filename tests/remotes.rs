@@ -165,7 +165,7 @@ impl Remotes {
             .world
             .remand_command(&["tick"])
             .env("GH_TOKEN", token))
-        .ok();
+        .report();
     }
 
     #[track_caller]

@@ -62,7 +62,7 @@ fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
         "{before}"
     );
     for _ in 0..2 {
-        play.tick().ok();
+        play.tick().report();
     }
     nothing_ran(&play);
     play.worktree_is_at(&head);
@@ -121,14 +121,14 @@ fn a_change_in_shadow_is_looked_at_and_then_runs_as_if_nothing_had_been() {
         off.contains("is no longer in shadow: waiting work will run"),
         "{off}"
     );
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     // From here on there are runs for the estimate.
     world.remand(&["shadow", "c1", "on"]).ok();
     world
         .remand(&["reject", "c1", "--text", "say it twice"])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     let told = world.sqlite(
         "SELECT summary FROM events WHERE event_type = 'shadowed' ORDER BY id DESC LIMIT 1",
     );
@@ -152,7 +152,7 @@ fn the_settings_put_a_project_in_shadow_and_a_changes_own_word_wins() {
     });
     let world = &play.world;
     let (other, _) = play.another("second");
-    play.tick().ok();
+    play.tick().report();
     nothing_ran(&play);
     assert!(
         play.answer()
@@ -161,13 +161,13 @@ fn the_settings_put_a_project_in_shadow_and_a_changes_own_word_wins() {
         play.answer()
     );
     world.remand(&["shadow", "c1", "off"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(play.count(&format!("runs WHERE change_id = '{other}'")), 0);
     let config = world.root().join("config/remand/config.toml");
     let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, text.replace("shadow = true", "shadow = false")).unwrap();
-    play.tick().ok();
+    play.tick().report();
     let state = world.sqlite(&format!(
         "SELECT state FROM changes WHERE change_id = '{other}'"
     ));
@@ -238,12 +238,12 @@ fn a_pull_request_in_shadow_is_read_and_nothing_is_posted_or_pushed() {
         .nth(1)
         .unwrap()
         .split_whitespace()
-        .take(7)
+        .take(8)
         .collect();
     assert_eq!(
         row,
-        ["calc", "1", "0", "1", "1", "1", "2"],
-        "in shadow, reviewed, not reviewed, fixes, pushes, posts"
+        ["calc", "1", "0", "0", "1", "1", "1", "2"],
+        "in shadow, reviewed, rejected, not reviewed, fixes, pushes, posts"
     );
     assert!(
         table
@@ -419,12 +419,13 @@ fn reviews_are_made_in_shadow_and_nothing_follows_from_them() {
     // This was reported as 0 reviews before, although 1 was made.
     let table = world.remand(&["stats", "--shadow"]).ok();
     insta::assert_snapshot!(table.stdout, @"
-    PROJECT  IN SHADOW  REVIEWED  NOT REVIEWED  FIXES  PUSHES  POSTS  TOKENS  MONEY  TIME
-    calc     1          1         0             0      0       1      0       $0.00  0 s
+    PROJECT  IN SHADOW  REVIEWED  REJECTED  NOT REVIEWED  FIXES  PUSHES  POSTS  TOKENS  MONEY  TIME
+    calc     1          1         1         0             0      0       1      0       $0.00  0 s
     ");
     insta::assert_snapshot!(table.stderr, @"
     the columns from NOT REVIEWED onward show what was not done; tokens, money and time are estimates
     1 review in shadow: 0 passed, 1 rejected; `remand stats` shows what it cost
+    each rejection would have led to a fix within the limits; FIXES counts only fixes that were already queued
     ");
     play.check();
 
@@ -443,7 +444,7 @@ fn a_head_is_reviewed_anew_out_of_shadow() {
         settings: "shadow = \"review\"",
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         (play.state().as_str(), play.count("runs")),
         ("pending_self_review", 1),
@@ -451,7 +452,7 @@ fn a_head_is_reviewed_anew_out_of_shadow() {
         play.events()
     );
     play.world.remand(&["shadow", "c1", "off"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(
         play.count("runs WHERE item_id = 'w1'"),
@@ -471,7 +472,7 @@ fn a_review_that_fails_in_shadow_moves_nothing() {
         ..Script::default()
     });
     for _ in 0..2 {
-        play.tick().ok();
+        play.tick().report();
     }
     assert_eq!(
         (play.state().as_str(), play.count("runs")),
@@ -486,7 +487,7 @@ fn a_review_that_fails_in_shadow_moves_nothing() {
     );
     play.reviewer("echo 'hard to say'");
     play.world.remand(&["shadow", "c1", "review"]).ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         (play.state().as_str(), play.count("runs")),
         ("pending_self_review", 3),
@@ -516,7 +517,7 @@ fn a_review_in_shadow_survives_its_daemon() {
     play.until("the review begins", || play.seen("began").exists());
     daemon.kill();
     play.let_go("go");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "pending_self_review", "{:#?}", play.events());
     assert!(
         play.answer()
@@ -586,7 +587,7 @@ fn what_the_daemon_has_not_read_releases_nothing() {
     });
     stage.watch();
     stage.tick();
-    world.remand(&["work"]).ok();
+    world.remand(&["work"]).report();
     assert_eq!(
         world.sqlite("SELECT p.shadow, c.shadow FROM projects p JOIN changes c"),
         "1|1"

@@ -5,7 +5,7 @@ use crate::support::play::{NEVER_SATISFIED, Play, Script};
 #[test]
 fn rejected_fixed_and_approved_by_one_tick() {
     let play = Play::new(&Script::default());
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",

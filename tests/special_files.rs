@@ -155,7 +155,7 @@ fn a_pipe_in_one_repository_does_not_keep_the_branches_of_others_from_being_look
         play.world.remand_in(&worktree, &["review"]).ok();
         trees.push((repo, worktree));
     }
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.world.sqlite("SELECT DISTINCT state FROM changes"),
         "ready_for_human_review"
@@ -173,7 +173,7 @@ fn a_pipe_in_one_repository_does_not_keep_the_branches_of_others_from_being_look
         "mkfifo .git/named; printf '[include]\\n\\tpath = named\\n' >>.git/config",
     );
     let begun = Instant::now();
-    play.tick().ok();
+    play.tick().report();
     assert!(
         begun.elapsed() < Duration::from_secs(60),
         "{:?}",
@@ -194,7 +194,7 @@ fn a_device_that_the_configuration_names_for_rules_is_not_read() {
         tables: "[limits]\ngit_s = 3\ngrace_s = 1\n",
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",

@@ -148,7 +148,7 @@ fn a_stop_does_not_wait_for_a_git_that_does_not_answer() {
         assert!(!is_there(pid), "git {pid} lives on");
     }
     fs::remove_file(play.seen("slow")).unwrap();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -173,6 +173,6 @@ fn a_stop_does_not_wait_for_an_agent_that_does_not_listen() {
     play.until("its agents are ended", || play.alive().is_empty());
     // Returned, or taken from a dead holder: it continues either way.
     play.fixer(FIXES);
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }

@@ -74,7 +74,7 @@ fn a_thousand_looks_at_one_rejection_make_one_fix() {
     let changes: Vec<String> = std::iter::once("c1".to_owned())
         .chain((2..=5).map(|n| play.another(&format!("b{n}")).0))
         .collect();
-    play.tick().ok();
+    play.tick().report();
     for change in &changes {
         // So that nothing is run: only the evaluator is at work.
         play.world.remand(&["pause", change]).ok();
@@ -98,7 +98,7 @@ fn a_thousand_looks_at_one_rejection_make_one_fix() {
         ticking.wait(&play);
     }
     assert!(daemon.stop().success());
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.count("events WHERE event_type = 'work_rejected'"), 5);
     assert_eq!(play.count("rejections"), 5);
     assert_eq!(play.count("events WHERE event_type = 'fix_created'"), 5);
@@ -274,14 +274,14 @@ fn an_idle_daemon_is_woken_by_whoever_appends_an_event() {
         tables,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     let bare = rusqlite::Connection::open(play.world.db()).unwrap();
     bare.busy_timeout(Duration::from_secs(10)).unwrap();
     // Paused changes: their fix is created, and nothing is run.
     for n in 2..=35 {
         play.another(&format!("b{n}"));
     }
-    play.tick().ok();
+    play.tick().report();
     bare.execute(
         "UPDATE changes SET paused_by_person = 1 WHERE change_id <> 'c35'",
         [],
@@ -311,7 +311,7 @@ fn a_commit_that_shows_late_is_not_missed() {
         tables,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     let daemon = play.daemon();
     let bare = rusqlite::Connection::open(play.world.db()).unwrap();
     bare.busy_timeout(Duration::from_secs(10)).unwrap();
@@ -377,7 +377,7 @@ fn wait_for_event(conn: &rusqlite::Connection, event_type: &str, target: &str) {
 #[test]
 fn an_idle_daemon_costs_next_to_nothing() {
     let play = Play::new(&Script::default());
-    play.tick().ok();
+    play.tick().report();
     let daemon = play.daemon();
     let quiet = Quiet::begins(&play, &daemon);
     play.becomes_quiet(&daemon);
@@ -394,17 +394,17 @@ fn an_idle_daemon_costs_next_to_nothing() {
 #[test]
 fn a_quiet_tick_writes_nothing() {
     let play = Play::new(&Script::default());
-    play.tick().ok();
+    play.tick().report();
     // An open connection keeps the last one that closes from cleaning up the log.
     let open = rusqlite::Connection::open(play.world.db()).unwrap();
     let version = |conn: &rusqlite::Connection| -> i64 {
         conn.query_row("PRAGMA data_version", [], |row| row.get(0))
             .unwrap()
     };
-    play.tick().ok();
+    play.tick().report();
     let before = (bytes(&play.world.db()), version(&open));
     for _ in 0..10 {
-        play.tick().ok();
+        play.tick().report();
     }
     assert!(
         before == (bytes(&play.world.db()), version(&open)),
@@ -416,7 +416,7 @@ fn a_quiet_tick_writes_nothing() {
 #[test]
 fn a_schedule_is_kept_while_nothing_happens() {
     let play = Play::new(&Script::default());
-    play.tick().ok();
+    play.tick().report();
     let folder = play.world.root().join("config/remand/evaluators");
     std::fs::create_dir(&folder).unwrap();
     let every_two = "kind = \"review_feedback\"\non = [\"work_rejected\", \"work_approved\"]\nschedule = \"*/2 * * * * *\"\n";
@@ -513,9 +513,9 @@ fn an_event_made_by_hand_is_picked_up_like_any_other() {
         fixer: "cat >/dev/null\necho \"$REMAND_ITEM\" >>work.txt\n",
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.insert("work_rejected", "change", "c1", "the retry loop never ends");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"),
         1
@@ -531,7 +531,7 @@ fn an_event_made_by_hand_is_picked_up_like_any_other() {
     );
 
     play.insert("work_rejected", "work_item", "w1", "and it leaks");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"),
         2
@@ -539,7 +539,7 @@ fn an_event_made_by_hand_is_picked_up_like_any_other() {
     assert_eq!(play.state(), "ready_for_human_review");
 
     play.insert("work_approved", "change", "c1", "good enough");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "approved");
     let by = play.world.sqlite(
         "SELECT actor_id FROM events WHERE event_type = 'state_changed' ORDER BY id DESC LIMIT 1",
@@ -555,7 +555,7 @@ fn an_event_about_nothing_is_skipped_once() {
         reviewer: APPROVES,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     for (target_type, target) in [
         ("change", "c99"),
         ("work_item", "w99"),
@@ -563,8 +563,8 @@ fn an_event_about_nothing_is_skipped_once() {
     ] {
         play.insert("work_rejected", target_type, target, "no");
     }
-    play.tick().ok();
-    play.tick().ok();
+    play.tick().report();
+    play.tick().report();
     let told = "SELECT summary FROM events WHERE event_type = 'skipped' ORDER BY id";
     let first = play
         .world
@@ -591,7 +591,7 @@ fn an_event_that_cannot_be_read_stops_nobody() {
         reviewer: APPROVES,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     for (actor, summary, metadata) in [
         ("'bob'", "'too big a number'", r#"'{"findings": 1e999}'"#),
         ("'bob'", "'half a character'", r#"'{"body": "\ud800"}'"#),
@@ -608,7 +608,7 @@ fn an_event_that_cannot_be_read_stops_nobody() {
         r#"INSERT INTO events (event_type, target_type, target_id, summary, metadata)
            VALUES ('work_rejected', 'change', 'c1', 'wrong too', '{"findings": 1e999}')"#,
     );
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.count("work_items WHERE source = 'review_fix'"), 1);
     assert_eq!(play.count("rejections WHERE state = 'fixed'"), 2);
     let prompt = play.prompt_of_run("r2");
@@ -629,7 +629,7 @@ fn an_event_that_cannot_be_read_stops_nobody() {
 #[test]
 fn what_cannot_be_is_refused_by_the_blackboard_itself() {
     let play = Play::new(&Script::default());
-    play.tick().ok();
+    play.tick().report();
     let event = |columns: &str, values: &str| {
         format!(
             "INSERT INTO events (event_type, target_type, target_id, summary{columns}) VALUES ({values})"

@@ -18,7 +18,7 @@ fn play(before: Before) -> Play {
     let play = Play::new(&Script::default());
     if before == Before::Fix {
         // The review runs, and its rejection is not processed yet.
-        play.world.remand(&["work"]).ok();
+        play.world.remand(&["work"]).report();
         assert_eq!(play.state(), "self_review_failed");
     }
     play
@@ -32,7 +32,7 @@ fn for_a_person(trouble: impl Fn(&Play), reason: &str, mend: impl Fn(&Play)) {
         let head = play.head();
         trouble(&play);
         let runs = play.count("runs");
-        play.tick().ok();
+        play.tick().report();
         play.is_escalated(reason);
         assert_eq!(
             play.count("runs"),
@@ -42,7 +42,7 @@ fn for_a_person(trouble: impl Fn(&Play), reason: &str, mend: impl Fn(&Play)) {
         mend(&play);
         assert_eq!(play.head(), head, "{before:?}");
         play.world.remand(&["retry", "c1"]).ok();
-        play.tick().ok();
+        play.tick().report();
         play.is_ready(1);
     }
 }
@@ -315,7 +315,7 @@ fn another_git_is_at_work() {
         let lock = git_dir(&play).join("index.lock");
         fs::write(&lock, "").unwrap();
         let runs = play.count("runs");
-        play.tick().ok();
+        play.tick().report();
         play.is_held(
             "index.lock exists: another git process is running in the worktree, or one was killed",
         );
@@ -323,7 +323,7 @@ fn another_git_is_at_work() {
         assert_eq!(play.count("runs"), runs);
         fs::remove_file(&lock).unwrap();
         play.world.remand(&["resume", "c1"]).ok();
-        play.tick().ok();
+        play.tick().report();
         play.is_ready(1);
     }
 }
@@ -337,9 +337,9 @@ fn a_lock_that_stays_goes_to_a_person_only_after_a_while() {
     fs::write(&lock, "").unwrap();
     let again = || {
         play.world.sqlite("UPDATE changes SET held_until = '2020-01-01T00:00:00.000Z' WHERE held_until IS NOT NULL");
-        play.tick().ok();
+        play.tick().report();
     };
-    play.tick().ok();
+    play.tick().report();
     for _ in 0..3 {
         again();
         play.is_held("index.lock exists");
@@ -351,7 +351,7 @@ fn a_lock_that_stays_goes_to_a_person_only_after_a_while() {
     play.is_escalated("held for the same reason too often");
     fs::remove_file(&lock).unwrap();
     play.world.remand(&["retry", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -361,7 +361,7 @@ fn a_person_committed_on_top_before_a_fix() {
     let mine = play
         .world
         .commit(&play.worktree, "mine.txt", "mine\n", "mine");
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(
         play.world.git(&play.worktree, &["rev-parse", "HEAD^"]),
@@ -382,7 +382,7 @@ fn a_person_committed_on_top_before_a_review() {
     let mine = play
         .world
         .commit(&play.worktree, "work.txt", "work\nfixed\n", "mine");
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(0);
     assert_eq!(
         play.world.sqlite("SELECT head FROM reviews"),
@@ -400,7 +400,7 @@ fn a_person_rewrote_the_branch_before_a_fix() {
         &["commit", "-q", "--amend", "-m", "better said"],
     );
     let mine = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("the branch feature was rewritten");
     play.worktree_is_at(&mine);
     assert_eq!(play.count("runs"), 1);
@@ -412,7 +412,7 @@ fn a_person_rewrote_the_branch_before_a_fix() {
         .unwrap();
     let args: Vec<&str> = command.split(' ').skip(1).collect();
     play.world.remand(&args).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(
         play.world.git(&play.worktree, &["rev-parse", "HEAD^"]),
@@ -457,11 +457,11 @@ fn with_a_space_in_its_path() {
         .remand_in(&play.worktree, &["review", "--title", "Feature"])
         .ok();
     fs::remove_dir_all(&play.worktree).unwrap();
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("no longer exists");
     play.do_what_it_says();
     play.world.remand(&["retry", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -472,7 +472,7 @@ fn caches_that_an_agent_leaves_are_no_part_of_its_fix() {
         fixer: &fixer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",
@@ -490,7 +490,7 @@ fn caches_that_an_agent_leaves_are_no_part_of_its_fix() {
     play.world
         .remand(&["refine", "c1", "--text", "once more"])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",

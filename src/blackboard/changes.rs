@@ -132,7 +132,8 @@ pub(crate) fn find_change(conn: &Connection, text: &str) -> Result<Change> {
     .ok_or_else(|| BoardError::not_found("change", text))
 }
 
-/// Returns the change of `owner/repo#42`. Case is ignored, as on the forge.
+/// Returns the change of `owner/repo#42`, or of `repo#42` or `project#42`, as `run` prints them.
+/// Case is ignored, as on the forge.
 fn change_of_pull(conn: &Connection, text: &str) -> Result<Option<Change>> {
     let Some((repo, Ok(number))) = text
         .rsplit_once('#')
@@ -140,12 +141,24 @@ fn change_of_pull(conn: &Connection, text: &str) -> Result<Option<Change>> {
     else {
         return Ok(None);
     };
-    conn.find(
+    let mut found: Vec<Change> = conn.list(
         "SELECT changes.* FROM projects CROSS JOIN pulls ON pulls.project_id = projects.project_id AND pulls.number = :number
              CROSS JOIN changes ON changes.change_id = pulls.change_id
-         WHERE projects.repo = :repo COLLATE NOCASE
-         ORDER BY changes.state NOT IN ('merged', 'closed') DESC LIMIT 1",
-        params! { repo, number })
+         WHERE projects.repo = :repo COLLATE NOCASE OR projects.project_id = :repo
+             OR substr(projects.repo, instr(projects.repo, '/') + 1) = :repo COLLATE NOCASE
+         ORDER BY changes.state NOT IN ('merged', 'closed') DESC LIMIT 2",
+        params! { repo, number })?;
+    if let [first, second] = found.as_slice()
+        && first.project_id != second.project_id
+        && first.state.is_over() == second.state.is_over()
+    {
+        let (first, second) = (&first.change_id, &second.change_id);
+        return Err(BoardError::refused_with_hint(
+            format!("several projects have a PR `{text}`: {first}, {second}"),
+            "use owner/repo#42 or the id of one of them instead",
+        ));
+    }
+    Ok((!found.is_empty()).then(|| found.swap_remove(0)))
 }
 
 pub(crate) fn live_change_at(conn: &Connection, worktree: &str) -> Result<Option<Change>> {

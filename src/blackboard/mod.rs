@@ -110,7 +110,7 @@ pub(crate) use reviews::{
     review_of_head, reviews_of,
 };
 pub(crate) use views::board_view::{
-    BoardRow, EvaluatorRow, Show, board, board_row, counted, evaluator_rows,
+    BoardRow, EvaluatorRow, Show, any_live_change, board, board_row, counted, evaluator_rows,
 };
 pub(crate) use views::lookup::{
     change_names, claimed_items, finding, last_run_of_change, newest_events, rejection,

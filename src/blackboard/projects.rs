@@ -155,7 +155,7 @@ pub(crate) fn remove_project(
 pub(crate) fn refuse_removed(conn: &Connection, id: &ProjectId) -> Result<()> {
     match removed_at(conn, id)? {
         Some(at) => Err(BoardError::refused_with_hint(
-            format!("project {id} was removed at {at}"),
+            format!("project {id} was removed at {}", at.local()),
             "`remand project add PATH` adds it again",
         )),
         None => Ok(()),

@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::{reload, stop};
 use crate::blackboard::{self as bb, Show};
-use crate::cli::frame::{CommandContext, ExitCode, Table, running_daemon};
+use crate::cli::frame::{CommandContext, ExitCode, Line, Table, running_daemon};
 use crate::clock::Time;
 use crate::explain::ChangeView;
 use crate::human_time::ago;
@@ -67,7 +67,7 @@ pub(crate) fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode
 }
 
 fn print(ctx: &mut CommandContext, views: &[ChangeView], projects: usize) -> Result<()> {
-    running_daemon::absence(ctx, views.iter().map(|view| view.why.because))?;
+    running_daemon::absence(ctx)?;
     stop::banner(ctx)?;
     running_daemon::elsewhere_note(ctx)?;
     reload::banner(ctx)?;
@@ -82,9 +82,20 @@ fn print(ctx: &mut CommandContext, views: &[ChangeView], projects: usize) -> Res
         }
         return Ok(());
     }
-    let rows: Vec<Row> = views.iter().map(|view| Row::of(view, ctx.now)).collect();
-    let table = table(rows, ctx.out.width());
-    Ok(ctx.out.cut_table(&table)?)
+    // The line of the heads, and that of the changes left out.
+    let fits = |room: usize| match room > views.len() {
+        true => views.len(),
+        false => room.saturating_sub(2),
+    };
+    let shown = ctx.out.room().map_or(views.len(), fits);
+    let rows = views.iter().take(shown).map(|view| Row::of(view, ctx.now));
+    let table = table(rows.collect(), ctx.out.width());
+    ctx.out.cut_table(&table)?;
+    if shown < views.len() {
+        let more = format!("and {} more", views.len() - shown);
+        ctx.out.line(Line::new().faint(more))?;
+    }
+    Ok(())
 }
 
 /// Cells of one change, each on one line.

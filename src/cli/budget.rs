@@ -6,7 +6,7 @@ use clap::Args;
 use super::Named;
 use super::status::spent;
 use crate::blackboard::{self as bb, Addition, Grant};
-use crate::change::ChangeId;
+use crate::change::{ChangeId, State};
 use crate::cli::frame::{CommandContext, ExitCode};
 use crate::cli::view::print_change::told;
 use crate::text::digits;
@@ -21,7 +21,8 @@ const MOST_FIXES: i64 = 100;
 /// Raise a change's limits on money, tokens, time or fixes
 ///
 /// Each amount is added to the limit, or to the amount spent if that is higher: if $12 of $10 is spent, `--money +5` sets the
-/// limit to $17. A change that was escalated because of a limit continues.
+/// limit to $17. A change that was escalated because of this limit continues; one that something else stopped still needs its
+/// decision.
 #[derive(Debug, Args)]
 #[command(
     after_help = "The default limits come from the settings (`remand config show loop`). `remand status CHANGE` shows what a change has used.\n\n\
@@ -100,7 +101,12 @@ fn add(
     })?;
     let after = ctx.read(|conn| bb::change(conn, id))?;
     let now = format!("{}; {}", after.cycle_text(), spent(&after.budget));
-    told(ctx, id, &format!("is allowed {} ({now})", added.text()))
+    let other = match after.state == State::Escalated {
+        true => ", but still needs you: it was not stopped by this limit alone",
+        false => "",
+    };
+    let what = format!("is allowed {} ({now}){other}", added.text());
+    told(ctx, id, &what)
 }
 
 fn read_money(text: &str) -> Result<i64, String> {

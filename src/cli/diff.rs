@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::show::{Thing, find};
-use crate::blackboard as bb;
+use crate::blackboard::{self as bb, Project};
 use crate::change::{Change, ChangeId};
 use crate::cli::frame::{CommandContext, CommandError, ExitCode, Line, TextStyle, paged, wait};
 use crate::event::{Event, body};
@@ -77,14 +77,7 @@ pub(crate) fn diff(args: &DiffArgs, ctx: &mut CommandContext) -> Result<ExitCode
             .fail_with_hint(format!("use `remand diff {} --cycle N`", change.change_id));
     }
     let project = ctx.read(|conn| bb::project(conn, &change.project_id))?;
-    // All worktrees share the objects, so this works even after the worktree of the change was
-    // removed.
-    let common_dir = PathBuf::from(&project.common_dir);
-    let place = Place {
-        path: project.path.into(),
-        git_dir: common_dir.clone(),
-        common_dir,
-    };
+    let place = objects_of(project);
     let (from, to) = match (&run, args.cycle) {
         (Some(run), _) => wait(work_of(&git, &place, run))??,
         (None, Some(cycle)) => one_fix(ctx, &change, cycle)?,
@@ -116,6 +109,17 @@ pub(crate) fn diff(args: &DiffArgs, ctx: &mut CommandContext) -> Result<ExitCode
             .note(format!("note: only the first {mib} MiB are shown"))?;
     }
     Ok(ExitCode::Done)
+}
+
+/// Place in which all commits of a project are found, even after the worktree of a change was
+/// removed: all worktrees share the objects.
+pub(crate) fn objects_of(project: Project) -> Place {
+    let common_dir = PathBuf::from(project.common_dir);
+    Place {
+        path: project.path.into(),
+        git_dir: common_dir.clone(),
+        common_dir,
+    }
 }
 
 /// Finds a change, or a run and its change.

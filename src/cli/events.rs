@@ -170,6 +170,6 @@ fn print(ctx: &mut CommandContext, event: &Event) -> Result<()> {
             event.event_type
         ))
         .faint(format!("{:<15}  ", event.actor_id))
-        .plain(cap(&event.summary, LINE_CAP));
+        .plain(cap(&event.local_summary(), LINE_CAP));
     Ok(ctx.out.paragraph(line, EVENT_INDENT)?)
 }

@@ -28,7 +28,7 @@ use crate::config;
 use crate::git::GitError;
 use ask::Ask;
 use choice::{AgentChoice, Choices, ProjectChoice, SetupChoice, words};
-pub(crate) use one_project::{NewProject, ProjectFlags, write_settings};
+pub(crate) use one_project::{NewProject, ProjectFlags, first_file, write_settings};
 use trial::Tried;
 
 /// Write a config file and add the first projects

@@ -8,8 +8,7 @@ use clap::Args;
 use super::Named;
 use crate::blackboard::{self as bb, BoardError, Guidance};
 use crate::cli::frame::{CommandContext, ExitCode, TextArgs, refused_for, running_daemon};
-use crate::cli::view::print_change::told;
-use crate::explain::Because;
+use crate::cli::view::print_change::{told, told_progress};
 use crate::text::count;
 
 /// Retry the failed step of an escalated change
@@ -143,7 +142,8 @@ pub(crate) fn resume(args: &ResumeArgs, ctx: &mut CommandContext) -> Result<Exit
 #[derive(Debug, Args)]
 #[command(
     after_help = "Posts that failed because of the network, the login or the rate limit are retried automatically with \
-increasing delays; this command skips the remaining delay. The daemon or `remand tick` posts them."
+increasing delays; this command skips the remaining delay. The daemon or `remand tick` posts them. \
+The exit code is 5 if the change is held or needs a person."
 )]
 pub(crate) struct PostArgs {
     #[command(flatten)]
@@ -156,13 +156,13 @@ pub(crate) fn post(args: &PostArgs, ctx: &mut CommandContext) -> Result<ExitCode
         bb::post(conn, &id, &step.actor, step.now)
     })?;
     if opened > 0 && !ctx.out.is_json() {
-        running_daemon::absence(ctx, [Because::Queued])?;
+        running_daemon::absence(ctx)?;
     }
     let outcome = match opened {
         0 => "has no posts to retry".to_owned(),
         n => format!("has {} to retry", count(n, "post")),
     };
-    told(ctx, &id, &outcome)
+    told_progress(ctx, &id, &outcome)
 }
 
 /// Cancel a change and close it

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use super::init::{NewProject, ProjectFlags, write_settings};
+use super::init::{NewProject, ProjectFlags, first_file, init, write_settings};
 use super::service;
 use crate::blackboard::{self as bb, BoardError, Project};
 use crate::change::ProjectId;
@@ -34,7 +34,8 @@ pub(crate) enum ProjectCommand {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Then use `remand watch` for its pull requests and `remand review` for its worktrees. remand never works in \
-the main checkout.\n\nIf there is a config file, the set-up, gates, label and shadow mode are written to [projects.NAME]: from the \
+the main checkout.\n\nWithout a config file, it asks the questions of `remand init` on a terminal; in a pipe, it only adds the \
+repository. If there is a config file, the set-up, gates, label and shadow mode are written to [projects.NAME]: from the \
 options, from your answers on a terminal, or as detected. For a known repository, `--url` alone replaces the push URL.\n\n\
 Example:\n  remand project add ~/src/website"
 )]
@@ -128,6 +129,14 @@ fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
         name: args.name.as_deref(),
         repo: args.repo.as_deref(),
     };
+    if args.url.is_none()
+        && args.default_branch.is_none()
+        && let Some(first) = first_file(&args.flags, &new, ctx)?
+    {
+        let what = "There is no config file yet. These are the questions of `remand init`:";
+        ctx.out.line(what)?;
+        return init(&first, ctx);
+    }
     write_settings(&args.flags, &new, ctx)?;
     let settings = ctx.settings()?;
     let project = put(args, &settings, ctx)?;
@@ -211,9 +220,13 @@ pub(crate) fn say_who_works(
 }
 
 pub(crate) fn how_to_set_agent(settings: &Loaded) -> String {
+    let init = match settings.file {
+        Some(_) => "",
+        None => "run `remand init`, or ",
+    };
     let file = settings.file.clone().or_else(config::usual_file);
     let file = file.unwrap_or_default();
-    format!("set `agent` and [agents.NAME] in {}", file.display())
+    format!("{init}set `agent` and [agents.NAME] in {}", file.display())
 }
 
 /// Returns the project that would be added; also for `review --add-project`.

@@ -504,7 +504,7 @@ fn remnant(kind: Where, path: String, project: &git::Project, proof: String) -> 
 
 fn print(ctx: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Result<()> {
     for gone in &shown.pruned {
-        let (at, weight) = (gone.ended_at, &gone.weight);
+        let (at, weight) = (gone.ended_at.local(), &gone.weight);
         let (events, items, runs) = (weight.events, weight.items, weight.runs.len());
         let line = Line::new().strong(&gone.change_id).plain("  ");
         let text = format!("  ended {at}: {events} events, {items} items, {runs} runs");

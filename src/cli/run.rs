@@ -9,10 +9,12 @@ use super::project::how_to_set_agent;
 use super::{narration, service, stop};
 use crate::blackboard as bb;
 use crate::cli::frame::{
-    CommandContext, CommandError, ExitCode, Format, Line, TextStyle, Ui, error, logging,
+    CommandContext, CommandError, ExitCode, Format, Line, TextStyle, Ui, error, found, logging,
 };
+use crate::cli::view::print_change::style_of;
 use crate::config::{self, Loaded};
 use crate::daemon::{self, AlreadyRunning, Files, Followed, Front};
+use crate::explain::ChangeView;
 use crate::text::{count, list, prefixed};
 use crate::wake::Watch;
 use crate::work::LoopStep;
@@ -39,13 +41,15 @@ pub(crate) struct RunArgs {}
 
 /// Do all work that is due, then exit (for cron and scripts)
 ///
-/// Reads pull requests once, then runs items until none is due.
+/// Reads pull requests once, then runs items until none is due. The exit code is 5 if a change that it worked on is then
+/// held or needs a person.
 #[derive(Debug, Args)]
 pub(crate) struct TickArgs {}
 
 /// Run the queued items in the foreground, then exit
 ///
-/// Does not read pull requests, and does not turn new rejections into fixes.
+/// Does not read pull requests, and does not turn new rejections into fixes. The exit code is 5 if a change that it
+/// worked on is then held or needs a person.
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {}
 
@@ -81,7 +85,10 @@ pub(crate) fn run(_args: &RunArgs, ctx: &mut CommandContext) -> Result<ExitCode>
     }
     let front = Front {
         ready: Box::new(ready),
-        follow: is_watched.then_some(|followed| Box::pin(narrate(followed))),
+        follow: match is_watched {
+            true => |followed| Box::pin(narrate(followed)),
+            false => |followed| Box::pin(log_stop(followed)),
+        },
         write_remedy: service::write_remedy(&settings.blackboard),
         files: Files {
             load: Box::new(load),
@@ -140,6 +147,19 @@ async fn narrate_to(out: &mut Ui, followed: &Followed) -> Result<()> {
     }
 }
 
+/// Logs what the daemon waits for when it is asked to stop.
+async fn log_stop(followed: Followed) {
+    tokio::select! {
+        () = followed.stop.cancelled() => {}
+        () = followed.ended.cancelled() => return,
+    }
+    match followed.db.read(waits_for).await {
+        Ok(waits) if waits.is_empty() => {}
+        Ok(waits) => tracing::info!("{}", stopping(&waits, followed.grace_s())),
+        Err(error) => tracing::warn!(error = ?error, "cannot read the running items"),
+    }
+}
+
 /// Describes the current runs: `r3 (claude, fix of c2)`.
 fn waits_for(conn: &bb::Conn) -> bb::Result<Vec<String>> {
     let runs = bb::open_runs(conn)?.into_iter().map(|run| {
@@ -190,20 +210,42 @@ fn missing(settings: &Loaded, ctx: &CommandContext) -> Result<Vec<String>> {
 pub(crate) fn tick(_args: &TickArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let settings = ctx.settings()?;
     logging::begin(&settings.config.log, ctx.verbose, logging::Talk::Warnings);
-    told(ctx, daemon::tick(&settings)?)
+    told(ctx, &daemon::tick(&settings)?)
 }
 
 pub(crate) fn work(_args: &WorkArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let settings = ctx.settings()?;
     logging::begin(&settings.config.log, ctx.verbose, logging::Talk::Warnings);
-    told(ctx, daemon::work(&settings)?)
+    told(ctx, &daemon::work(&settings)?)
 }
 
-fn told(ctx: &mut CommandContext, done: daemon::Done) -> Result<ExitCode> {
-    let value = serde_json::json!({ "applied": done.applied, "ran": done.ran });
+fn told(ctx: &mut CommandContext, done: &daemon::Done) -> Result<ExitCode> {
+    let around = ctx.around()?;
+    let waiting = ctx.read(|conn| {
+        let changes = done.changes.iter();
+        let views = changes.map(|id| found(ChangeView::of(conn, id, around)));
+        let views = views.collect::<bb::Result<Vec<_>>>()?.into_iter().flatten();
+        Ok(views
+            .filter(|view| view.why.because.needs_person())
+            .collect::<Vec<_>>())
+    })?;
+    let ids: Vec<_> = waiting
+        .iter()
+        .map(|view| view.change().change_id.clone())
+        .collect();
+    let value = serde_json::json!({ "applied": done.applied, "ran": done.ran, "needs_you": ids });
     ctx.show(&value, |ctx, _| {
         let (applied, ran) = (count(done.applied, "proposal"), count(done.ran, "item"));
         ctx.out.line(format!("applied {applied}, ran {ran}"))?;
+        for view in &waiting {
+            let head = Line::new().strong(&view.change().change_id).plain(" ");
+            let style = style_of(view.why.because);
+            ctx.out.hanging(head, 2, style, &view.why.short)?;
+        }
         stop::banner(ctx)
+    })?;
+    Ok(match waiting.is_empty() {
+        true => ExitCode::Done,
+        false => ExitCode::NeedsPerson,
     })
 }

@@ -7,12 +7,13 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::diff::objects_of;
 use super::status::{finding_line, one};
 use crate::blackboard::{self as bb, Conn, OpenFinding, PastReview, Project};
 use crate::change::{Change, ChangeId, ProjectId};
 use crate::cli::frame::{
     CommandContext, CommandError, ExitCode, Line, PrRef, find_change, found, no_such,
-    similar_changes,
+    similar_changes, wait,
 };
 use crate::cli::view::print_change::print_answer;
 use crate::clock::Time;
@@ -70,7 +71,10 @@ pub(crate) fn find(ctx: &CommandContext, text: &str) -> Result<Thing> {
     if let Some(thing) = thing {
         return Ok(thing);
     }
-    if let Some(name) = PrRef::parse(text) {
+    // A short name without a project may be a branch or a typo.
+    if let Some(name) = PrRef::parse(text)
+        && !(name.is_short() && name.project(ctx).is_err())
+    {
         return Ok(Thing::Pull(Box::new(unwatched(ctx, &name)?)));
     }
     let near = ctx.read(|conn| similar_changes(conn, text))?;
@@ -198,8 +202,8 @@ fn print_item(ctx: &mut CommandContext, detail: &ItemDetail) -> Result<()> {
     ctx.field_if("change", item.change_id.as_ref())?;
     ctx.field("created", moment(item.created_at, ctx.now))?;
     ctx.field_if("claimed by", item.claimed_by.as_ref())?;
-    ctx.field_if("lease", item.lease_expires_at)?;
-    ctx.field_if("not before", item.not_before)?;
+    ctx.field_if("lease", item.lease_expires_at.map(Time::local))?;
+    ctx.field_if("not before", item.not_before.map(Time::local))?;
     let attempt = format!("{} (epoch {})", item.attempt, item.epoch);
     ctx.field("attempt", attempt)?;
     ctx.field_if("failed", item.failure_reason.as_ref())?;
@@ -242,13 +246,30 @@ fn print_run(ctx: &mut CommandContext, run: &Run) -> Result<()> {
     ctx.field("ended", format!("{ended}{status}{took}"))?;
     ctx.field("before", short_sha(&run.head_before))?;
     ctx.field_if("after", run.head_after.as_deref().map(short_sha))?;
-    let discarded = "its work was saved on a wip ref, not on the branch";
-    ctx.field_if("discarded", run.discarded.then_some(discarded))?;
+    ctx.field_if("discarded", discarded(ctx, run)?)?;
     ctx.field_if("gates", run.gates)?;
     ctx.field_if("tokens", run.tokens)?;
     ctx.field_if("cost", run.cost_micros.map(dollars))?;
     ctx.field("files", &run.dir)?;
     body(ctx, run.gate_output.as_deref().unwrap_or_default())
+}
+
+/// Describes what became of the work of a discarded run.
+fn discarded(ctx: &CommandContext, run: &Run) -> Result<Option<String>> {
+    if !run.discarded {
+        return Ok(None);
+    }
+    let project = ctx.read(|conn| {
+        let change = bb::change(conn, &run.change_id)?;
+        bb::project(conn, &change.project_id)
+    })?;
+    let (git, id) = (ctx.git(&ctx.settings()?), &run.run_id);
+    let kept = wait(git.wip(&objects_of(project), id.as_str()))?;
+    Ok(Some(match kept {
+        Ok(Some(_)) => format!("its work was kept, but not on the branch: `remand diff {id}`"),
+        Ok(None) => "it left no work to keep".to_owned(),
+        Err(error) => format!("cannot find out whether its work was kept: {error}"),
+    }))
 }
 
 fn print_review(ctx: &mut CommandContext, of: &Of<'_, PastReview>) -> Result<()> {
@@ -321,7 +342,7 @@ fn print_feedback(ctx: &mut CommandContext, feedback: &Feedback) -> Result<()> {
 }
 
 fn print_event(ctx: &mut CommandContext, event: &Event) -> Result<()> {
-    heading(ctx, event.id, &event.summary)?;
+    heading(ctx, event.id, event.local_summary())?;
     ctx.field("type", event.event_type)?;
     ctx.field("when", moment(event.timestamp, ctx.now))?;
     ctx.field("by", &event.actor_id)?;
@@ -368,7 +389,7 @@ fn heading(ctx: &mut CommandContext, id: impl Display, title: impl Display) -> R
 
 /// Formats a time and its age.
 fn moment(at: Time, now: Time) -> String {
-    format!("{at} ({})", ago(at, now))
+    format!("{} ({})", at.local(), ago(at, now))
 }
 
 /// Prints a multi-line text below the fields, unless it is empty.

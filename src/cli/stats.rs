@@ -179,6 +179,7 @@ fn print_shadow(
         "PROJECT",
         "IN SHADOW",
         "REVIEWED",
+        "REJECTED",
         "NOT REVIEWED",
         "FIXES",
         "PUSHES",
@@ -214,6 +215,11 @@ fn print_shadow(
             all.reviewed, all.rejected
         ))?;
     }
+    if all.rejected > 0 {
+        ctx.out.note(
+            "each rejection would have led to a fix within the limits; FIXES counts only fixes that were already queued",
+        )?;
+    }
     Ok(ExitCode::Done)
 }
 
@@ -234,12 +240,13 @@ fn add(all: &ShadowSum, one: &ShadowSum) -> ShadowSum {
     }
 }
 
-fn cells(name: &str, sum: &ShadowSum) -> [String; 10] {
+fn cells(name: &str, sum: &ShadowSum) -> [String; 11] {
     let time = format!("{} s", sum.run_ms.div_euclid(1000));
     [
         name.to_owned(),
         sum.changes.to_string(),
         sum.reviewed.to_string(),
+        sum.rejected.to_string(),
         sum.reviews.to_string(),
         sum.fixes.to_string(),
         sum.pushes.to_string(),

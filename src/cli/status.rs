@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::approve::moved_to;
-use super::reload;
+use super::{board, reload};
 use crate::agent::{self, Doing};
 use crate::blackboard::{self as bb, OpenFinding, PastReview, WithoutCost};
 use crate::change::{Budget, Change, ChangeId, State};
@@ -19,7 +19,7 @@ use crate::cli::view::print_change::{look_of, print_answer_without};
 use crate::cli::view::redraw;
 use crate::clock::Time;
 use crate::event::EventType;
-use crate::explain::{Because, ChangeView, not_in_force_command, stop_command, stop_sentence};
+use crate::explain::{ChangeView, not_in_force_command, stop_command, stop_sentence};
 use crate::human_time::{ago, ahead, span};
 use crate::pull_request::FeedbackOutcome;
 use crate::pull_request::{Feedback, PullRow, Trust};
@@ -32,8 +32,9 @@ const MOST_FIXES: i64 = 20;
 /// Show one change in detail, or an overview of all
 #[derive(Debug, Args)]
 #[command(
-    after_help = "With --watch, a terminal shows the output on its alternate screen until you press q or Ctrl-C. If the output is piped, a new \
-block (with --json, a single line) is printed whenever something changes.\n\nExamples:\n  remand status\n  remand status c1 --watch"
+    after_help = "With --watch, a terminal shows the output on its alternate screen until you press q or Ctrl-C; without CHANGE, that is the \
+board, cut to the height of the screen. If the output is piped, a new block (with --json, a single line with the overview) is \
+printed whenever something changes.\n\nExamples:\n  remand status\n  remand status --watch       the board, redrawn\n  remand status c1 --watch"
 )]
 pub(crate) struct StatusArgs {
     /// Change: id (c1), branch, worktree path, or PR (owner/repo#42, URL, or 42)
@@ -46,11 +47,14 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) fn status(args: &StatusArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    if args.watch {
-        redraw::follow(ctx, |ctx| once(args, ctx))
-    } else {
-        once(args, ctx)
+    if !args.watch {
+        return once(args, ctx);
     }
+    let shows_board = args.change.is_none() && !ctx.out.is_json();
+    redraw::follow(ctx, |ctx| match shows_board {
+        true => board::list(&board::ListArgs::default(), ctx),
+        false => once(args, ctx),
+    })
 }
 
 fn once(args: &StatusArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
@@ -120,7 +124,7 @@ fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
     let change = detail.view.change();
     let why = &detail.view.why;
     let mut printed = Vec::new();
-    if running_daemon::absence(ctx, [why.because])? {
+    if running_daemon::absence(ctx)? {
         printed.push(running_daemon::START.to_owned());
     }
     let heading = Line::new().strong(&change.change_id).plain("  ");
@@ -274,13 +278,11 @@ struct Overall {
     running: Vec<Running>,
     /// Daemon on this blackboard, however it was started.
     daemon: Option<RunningDaemon>,
+    daemon_running: bool,
     /// GitHub's rate limit, as last seen.
     rate: Option<bb::Rate>,
     /// Configuration of the running daemon; `None` if no daemon is running.
     configuration: Option<bb::Configuration>,
-    /// True if an item is available or claimed, so that a daemon has work.
-    #[serde(skip)]
-    waits: bool,
 }
 
 /// A run in progress.
@@ -315,11 +317,8 @@ fn all(ctx: &mut CommandContext) -> Result<ExitCode> {
     let (blackboard, daemon) = (path.display().to_string(), RunningDaemon::of(&path));
     let mut overall = ctx.read(|conn| {
         let counted = bb::counted(conn)?;
-        // By the counts alone: the summary reads no rows of changes.
-        let is_open = |status| counted.items.get(&status).is_some_and(|number| *number > 0);
-        let waits = is_open(Status::Available) || is_open(Status::Claimed);
         Ok(Overall {
-            waits,
+            daemon_running: daemon.is_some(),
             blackboard,
             projects: bb::list_projects(conn)?.len(),
             stops: bb::stops(conn)?,
@@ -339,7 +338,7 @@ fn all(ctx: &mut CommandContext) -> Result<ExitCode> {
 }
 
 fn print_all(ctx: &mut CommandContext, overall: &Overall) -> Result<()> {
-    running_daemon::absence(ctx, overall.waits.then_some(Because::Queued))?;
+    running_daemon::absence(ctx)?;
     for stop in &overall.stops {
         let (what, command) = (stop_sentence(stop), stop_command(stop));
         ctx.field("stopped", format!("{what} (`{command}`)"))?;
@@ -362,9 +361,9 @@ fn print_all(ctx: &mut CommandContext, overall: &Overall) -> Result<()> {
     ctx.field("daemon", daemon.as_deref().unwrap_or("not running"))?;
     running_daemon::elsewhere_note(ctx)?;
     if let Some(rate) = &overall.rate {
-        let (allowed, resets_at) = (rate.allowed, rate.resets_at);
+        let (allowed, resets_at) = (rate.allowed, rate.resets_at.local());
         let left = rate.remaining;
-        let text = if resets_at > ctx.now {
+        let text = if rate.resets_at > ctx.now {
             format!("{left} of {allowed} API calls left until {resets_at}")
         } else {
             format!("{allowed} API calls per hour, none since {resets_at}")

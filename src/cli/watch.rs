@@ -10,7 +10,7 @@ use super::shadow;
 use crate::blackboard as bb;
 use crate::change::AdoptedBy;
 use crate::cli::frame::{CommandContext, CommandError, ExitCode, PrRef, refuse_agents, wait};
-use crate::cli::view::print_change::told;
+use crate::cli::view::print_change::told_progress;
 use crate::explain::pr_name;
 use crate::intake::Ask;
 use crate::{config, daemon, wake};
@@ -21,7 +21,8 @@ use crate::{config, daemon, wake};
     after_help = "The pull request is read with `gh` once a minute, unless the evaluator `pr_feedback` sets another schedule. \
 People with write permission can request changes. If a worktree is on the PR's branch, remand works there, but never in the main \
 checkout; otherwise it creates one with a detached HEAD. Fixes are pushed to the branch; reviews and replies are posted on \
-the PR. Pull requests that are merged, closed or from a fork are refused.\n\n\
+the PR. Pull requests that are merged, closed or from a fork are refused. The exit code is 5 if the change is held or \
+needs a person.\n\n\
 With [projects.NAME.discover] in the settings, pull requests are taken over automatically.\n\n\
 Examples:\n  remand watch ada/engine#42\n  remand watch https://github.com/ada/engine/pull/42\n  \
 remand watch 42 --max-cycles 3      a PR of the current project"
@@ -109,7 +110,7 @@ pub(crate) fn watch(args: &WatchArgs, ctx: &mut CommandContext) -> Result<ExitCo
     } else {
         "already watched"
     };
-    told(
+    told_progress(
         ctx,
         &adopted.change.change_id,
         &format!("is {name}, which is {what}"),

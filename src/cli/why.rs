@@ -1,5 +1,7 @@
 //! `remand why`: prints the answer first, then the events that led to it.
 
+use std::path::Path;
+
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -9,31 +11,44 @@ use super::show::{Thing, find};
 use super::status::moved;
 use crate::blackboard::{self as bb, Conn};
 use crate::change::{Change, ChangeId, FixBound};
-use crate::cli::frame::{CommandContext, ExitCode, Line, Table, TextStyle, running_daemon};
+use crate::cli::frame::{
+    CommandContext, CommandError, ExitCode, Line, Table, TextStyle, find_change, running_daemon,
+    wait,
+};
 use crate::cli::view::print_change::print_answer_without;
 use crate::event::Event;
-use crate::explain::{self, Around, ChangeView, Explanation, led_here};
+use crate::explain::{self, Around, ChangeView, Daemon, Explanation, led_here};
 use crate::human_time::ago;
+use crate::sanitize;
+use crate::text::truncate;
 
 /// Maximum number of events that are shown.
 const EVENTS: usize = 12;
+
+/// Maximum width of the summary of an event: the answer above the events must stay on the screen.
+/// `events` and JSON have all of it.
+const SUMMARY: usize = 100;
 
 /// Explain what a change is waiting for and what you can do
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  remand why c3               what a change is waiting for\n  \
+remand why                  the same for the change of the current worktree\n  \
 remand why w7               why an item does not run\n  remand why 118              what an event led to\n  \
-remand why ada/engine#7     why a PR is not taken over"
+remand why ada/engine#7     why a PR is not taken over\n\n\
+The summaries of events are shortened; `remand events` and --json show them in full."
 )]
 pub(crate) struct WhyArgs {
     /// Change (id, branch, worktree path or PR), or the id of an item, run, review, rejection, finding or event
+    /// [default: the change of the current worktree]
     #[arg(value_name = "ID")]
-    id: String,
+    id: Option<String>,
 }
 
 #[derive(Serialize)]
 struct WhyReport {
     id: String,
+    daemon_running: bool,
     #[serde(flatten)]
     answer: Explanation,
     /// Answer for the change, if the id names something else.
@@ -51,7 +66,10 @@ struct OfChange {
 }
 
 pub(crate) fn why(args: &WhyArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    let thing = find(ctx, &args.id)?;
+    let thing = match &args.id {
+        Some(id) => find(ctx, id)?,
+        None => Thing::Change(change_here(ctx)?),
+    };
     let around = ctx.around()?;
     let report = ctx.read(|conn| report(conn, &thing, around))?;
     ctx.out.wrap_in_pipe();
@@ -63,14 +81,32 @@ pub(crate) fn why(args: &WhyArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
     Ok(ExitCode::of_change(of_change.because))
 }
 
+/// Returns the change of the worktree that contains the current directory.
+fn change_here(ctx: &CommandContext) -> Result<Change> {
+    let git = ctx.git(&ctx.settings()?);
+    // Outside of any worktree, there is no change either.
+    let top = wait(git.top_of(Path::new(".")))?.ok();
+    let change = match top.as_deref().and_then(Path::to_str) {
+        Some(top) => ctx.read(|conn| find_change(conn, top))?,
+        None => None,
+    };
+    change.map_or_else(
+        || {
+            CommandError::usage(
+                "no ID given, and the current directory is not in the worktree of a change",
+            )
+            .fail_with_hint(
+                "give a change (c1, its branch, worktree path or PR), or the id of an item (w1), run (r1), review (v1), \
+                 rejection (j1), finding (f1) or event (118); `remand list` lists the changes",
+            )
+        },
+        Ok,
+    )
+}
+
 fn print(ctx: &mut CommandContext, thing: &Thing, report: &WhyReport) -> Result<()> {
-    let answers = [
-        Some(&report.answer),
-        report.change.as_ref().map(|of| &of.answer),
-    ];
-    let because = answers.into_iter().flatten().map(|answer| answer.because);
     let mut printed = Vec::new();
-    if running_daemon::absence(ctx, because)? {
+    if running_daemon::absence(ctx)? {
         printed.push(running_daemon::START.to_owned());
     }
     ctx.out.line(Line::new().strong(&report.id))?;
@@ -105,7 +141,8 @@ fn print(ctx: &mut CommandContext, thing: &Thing, report: &WhyReport) -> Result<
         for event in &report.events {
             let (id, when) = (event.id.to_string(), ago(event.timestamp, ctx.now));
             let (what, by) = (event.event_type.as_str(), &event.actor_id);
-            table.row([&id, &when, what, by, &event.summary]);
+            let summary = truncate(&sanitize::line(&event.local_summary()), SUMMARY);
+            table.row([&id, &when, what, by, &summary]);
         }
         ctx.out.table(&table)?;
     }
@@ -125,6 +162,7 @@ fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
             let view = ChangeView::of(conn, id, around)?;
             return Ok(WhyReport {
                 id: id.to_string(),
+                daemon_running: view.daemon_running,
                 fix_bound: fix_bound(conn, view.change())?,
                 answer: view.why,
                 change: None,
@@ -160,6 +198,7 @@ fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
     };
     let mut report = WhyReport {
         id,
+        daemon_running: around.daemon == Daemon::Runs,
         answer: own,
         change: None,
         fix_bound: None,

@@ -15,6 +15,7 @@ mod shadow;
 mod stop_signals;
 mod watchdog_report;
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::blackboard::{self as bb, Db};
-use crate::change::{FixBound, HoldKind, ProjectId, Shadow};
+use crate::change::{ChangeId, FixBound, HoldKind, ProjectId, Shadow};
 use crate::clock;
 use crate::config::{self, Loaded};
 use crate::dispatch::{self, Dispatch};
@@ -136,11 +137,12 @@ impl Daemon {
                 asked = all.await.context("command evaluators failed")?;
             }
             rounds += 1;
-            let mut ran = self.dispatch.drain(stop).await;
+            let items = self.dispatch.drain(stop).await;
             let posted = self.dispatch.post_due(stop).await;
-            ran += posted.context("posting failed")?;
+            let ran = items.len() + posted.context("posting failed")?;
             done.applied += beat.applied + asked.applied;
             done.ran += ran;
+            done.changes.extend(items);
             if read.is_quiet() && beat == Beat::default() && asked == Beat::default() && ran == 0 {
                 break;
             }
@@ -152,16 +154,22 @@ impl Daemon {
     pub(crate) async fn work(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
         let voided = self.intake.void_implausible().await;
         voided.context("cannot check the stored times")?;
-        let ran = self.dispatch.drain(stop).await;
-        Ok(Done { applied: 0, ran })
+        let items = self.dispatch.drain(stop).await;
+        Ok(Done {
+            applied: 0,
+            ran: items.len(),
+            changes: items.into_iter().collect(),
+        })
     }
 }
 
-/// Counts of what a tick or `remand work` did.
-#[derive(Debug, Clone, Copy, Default)]
+/// What a tick or `remand work` did.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Done {
     pub(crate) applied: usize,
     pub(crate) ran: usize,
+    /// Changes that its items worked on.
+    pub(crate) changes: BTreeSet<ChangeId>,
 }
 
 /// Parts of the daemon that the caller provides.
@@ -169,7 +177,7 @@ pub(crate) struct Front<'a> {
     /// Called once the daemon is ready.
     pub(crate) ready: Box<dyn FnOnce() + 'a>,
     /// Follows the daemon's work while it runs.
-    pub(crate) follow: Option<Follow>,
+    pub(crate) follow: Follow,
     /// Advice for a project that the service does not let the daemon write to.
     pub(crate) write_remedy: Option<String>,
     pub(crate) files: Files<'a>,
@@ -251,9 +259,7 @@ pub(crate) fn serve(mut loaded: Loaded, front: Front<'_>) -> anyhow::Result<()> 
             grace_s: bounds.grace_s(),
         };
         let followers = TaskTracker::new();
-        if let Some(follow) = front.follow {
-            followers.spawn(follow(followed));
-        }
+        followers.spawn((front.follow)(followed));
         followers.close();
         loop {
             let wake = Arc::clone(&daemon.lasting.wake_configuration);

@@ -89,6 +89,20 @@ impl Interrupt {
         }
     }
 
+    /// The reason of a hold.
+    pub(super) fn held_for(&self) -> Option<String> {
+        match self {
+            Self::Hold { reason, .. } => Some(reason.clone()),
+            Self::Fail(_)
+            | Self::Reverted(_)
+            | Self::Fenced
+            | Self::Stopping
+            | Self::Reloaded
+            | Self::Paused
+            | Self::Blackboard(_) => None,
+        }
+    }
+
     /// A hold of a kind that is handed to a person when it is repeated.
     pub(super) fn hold_by(kind: HoldKind, reason: impl Into<String>) -> Self {
         Self::Hold {

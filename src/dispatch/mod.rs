@@ -25,6 +25,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::blackboard::{self as bb, Claimed, Db, Holding};
+use crate::change::ChangeId;
 use crate::clock;
 
 pub(crate) use gates::init_trial::{Trial, try_out};
@@ -81,14 +82,14 @@ impl Dispatch {
         }
     }
 
-    /// Runs due items until none are left, or `stop`. Returns the number of items that ran.
-    pub(crate) async fn drain(self: &Arc<Self>, stop: &CancellationToken) -> usize {
+    /// Runs due items until none are left, or `stop`. Returns the change of each item that ran.
+    pub(crate) async fn drain(self: &Arc<Self>, stop: &CancellationToken) -> Vec<ChangeId> {
         let mut slots = Slots::default();
-        let mut ran = 0;
+        let mut ran = Vec::new();
         loop {
             self.give_back_unwritten(&mut slots).await;
             if !stop.is_cancelled() {
-                ran += self.fill(&mut slots, stop).await;
+                ran.extend(self.fill(&mut slots, stop).await);
             }
             if slots.ended().await.is_none() {
                 return ran;
@@ -97,16 +98,16 @@ impl Dispatch {
         }
     }
 
-    /// Claims until the slots are full or nothing is due.
-    async fn fill(self: &Arc<Self>, slots: &mut Slots, stop: &CancellationToken) -> usize {
-        let mut claimed = 0;
+    /// Claims until the slots are full or nothing is due. Returns the change of each claimed item.
+    async fn fill(self: &Arc<Self>, slots: &mut Slots, stop: &CancellationToken) -> Vec<ChangeId> {
+        let mut claimed = Vec::new();
         if let Err(error) = self.sweep().await {
             tracing::error!(error = ?error, "cannot reclaim items");
         }
         while slots.in_use() < self.settings.slots {
             match self.claim().await {
                 Ok(Some(one)) => {
-                    claimed += 1;
+                    claimed.push(one.change.change_id.clone());
                     slots.start(one.claim(), Task::run(Arc::clone(self), one, stop.clone()));
                 }
                 Ok(None) => break,

@@ -122,9 +122,9 @@ impl Task {
                 done
             };
             let end = match done.await {
-                Ok(()) => "finished",
+                Ok(()) => ("finished", None),
                 Err(stop) => {
-                    let end = stop.name();
+                    let end = (stop.name(), stop.held_for());
                     task.write_down(stop).await;
                     end
                 }
@@ -182,10 +182,7 @@ impl Task {
                 kind,
                 reason,
                 until,
-            } => {
-                tracing::warn!(target: "remand::narrated", %item, reason = ?reason, "held");
-                self.hold(kind, reason, until).await
-            }
+            } => self.hold(kind, reason, until).await,
             Interrupt::Fail(failure) if self.in_shadow => self.end_in_shadow(failure.reason).await,
             Interrupt::Reverted(taken) if self.in_shadow => self.end_in_shadow(taken.reason).await,
             Interrupt::Fail(failure) => self.fail(*failure).await,
@@ -197,13 +194,19 @@ impl Task {
         }
     }
 
-    /// Logs the end of the work, one line however it ended.
-    async fn log_end(&self, end: &str) {
+    /// Logs the end of the work, one line however it ended; a hold with its reason.
+    async fn log_end(&self, (end, reason): (&str, Option<String>)) {
         let (item, id) = (&self.item.item_id, &self.change.change_id);
         // A pruned change has no state, and a blackboard that cannot be read has been logged.
         let change = self.dispatch.db.read_of(id, bb::change).await.ok();
         let state = change.map_or("unknown", |change| change.state.as_str());
-        tracing::info!(%item, change = %id, source = %self.item.source, %state, "{end}");
+        let source = self.item.source;
+        match reason {
+            Some(reason) => {
+                tracing::warn!(target: "remand::narrated", %item, change = %id, %source, %state, ?reason, "{end}");
+            }
+            None => tracing::info!(%item, change = %id, %source, %state, "{end}"),
+        }
     }
 
     async fn give_back(&self) -> bb::Result<()> {

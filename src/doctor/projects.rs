@@ -59,6 +59,7 @@ impl ProjectCheck<'_> {
         let (mut checks, found) = self.repository(&git).await;
         checks.extend(self.roots());
         checks.extend(self.gates());
+        checks.extend(self.setup());
         checks.extend(self.gate_in());
         if let Some(found) = found {
             checks.extend(nameless(git.knows_who(&found.path).await.ok(), &self.name));
@@ -119,6 +120,27 @@ impl ProjectCheck<'_> {
         let says = format!("the worktree directory {path} is not writable: {error}");
         let r#do = format!("make it writable, or set another one in `{key}`");
         Some(self.fail(says, r#do))
+    }
+
+    /// Checks the program of the set-up, if it is in the repository. A branch may have another one.
+    fn setup(&self) -> Option<Check> {
+        let program = self
+            .settings
+            .setup
+            .first()
+            .filter(|one| one.contains('/'))?;
+        let (root, is_bare) = (
+            Path::new(&self.project.path),
+            self.project.path == self.project.common_dir,
+        );
+        if (is_bare && Path::new(program).is_relative()) || root.join(program).exists() {
+            return None;
+        }
+        let says = format!(
+            "`setup` runs `{program}`, which does not exist in {}",
+            root.display()
+        );
+        Some(self.warn(says, "add it, or fix `setup` in the settings"))
     }
 
     /// Checks the programs of gates. Only a bare name can be looked up: a path belongs to the

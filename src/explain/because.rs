@@ -64,20 +64,6 @@ closed_enum! {
 }
 
 impl Because {
-    /// True if only a daemon or a tick can continue it.
-    pub(crate) fn waits_for_daemon(self) -> bool {
-        matches!(
-            self,
-            Self::Held
-                | Self::HolderDied
-                | Self::Queued
-                | Self::Delayed
-                | Self::WaitsForSlot
-                | Self::WaitsForHeartbeat
-                | Self::WaitsForFeedback
-        )
-    }
-
     /// True if a change is held or needs a decision by a person: exit code 5.
     pub(crate) fn needs_person(self) -> bool {
         matches!(self, Self::NeedsYou | Self::Held)

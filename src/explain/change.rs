@@ -11,7 +11,7 @@ use crate::event::body::{self, Action, Cause, PullChange};
 use crate::event::{Event, EventType};
 use crate::human_time::{ago, ahead};
 use crate::proposal::Bound;
-use crate::text::prefixed;
+use crate::text::{prefixed, short_sha};
 use crate::work::{Item, Status};
 
 /// Explains a change.
@@ -167,7 +167,8 @@ fn held(facts: &Facts) -> Explanation {
     let until = change.held_until;
     let when = match until {
         Some(until) if until > facts.now => {
-            format!("it is held until {until} ({})", ahead(until, facts.now))
+            let (at, ahead) = (until.text(facts.zone), ahead(until, facts.now));
+            format!("it is held until {at} ({ahead})")
         }
         Some(_) | None => {
             "its hold has ended, and `remand run` or `remand tick` will continue it".to_owned()
@@ -284,10 +285,8 @@ fn available(facts: &Facts, item: &Item) -> Explanation {
         Explanation::new(Because::NotRun, "", clause)
             .commands([format!("remand item cancel {}", item.item_id)])
     } else if let Some(until) = item.not_before.filter(|until| *until > facts.now) {
-        let clause = format!(
-            "{what} is delayed until {until} ({})",
-            ahead(until, facts.now)
-        );
+        let (at, ahead) = (until.text(facts.zone), ahead(until, facts.now));
+        let clause = format!("{what} is delayed until {at} ({ahead})");
         Explanation::new(Because::Delayed, "", clause).until(Some(until))
     } else if facts.running >= facts.slots {
         let clause = format!(
@@ -329,6 +328,9 @@ fn idle(facts: &Facts) -> Explanation {
     let id = &change.change_id;
     let is_manual = !change.auto_review && !facts.pending.iter().any(|one| one.by_person);
     let explanation = match (facts.pending.first(), change.state) {
+        (None, State::ReadyForHumanReview | State::Approved) if facts.new_head().is_some() => {
+            new_head_is_read(facts)
+        }
         (Some(rejection), state) if takes_fixes(state) && is_manual => {
             let clause = format!(
                 "rejected ({}) and waits for you to start its fix",
@@ -420,6 +422,17 @@ fn idle(facts: &Facts) -> Explanation {
         }
     };
     explanation.since(facts.in_state_since())
+}
+
+/// Explains a verdict that is about to be withdrawn: its PR has another head.
+fn new_head_is_read(facts: &Facts) -> Explanation {
+    let head = facts.new_head().map(short_sha).unwrap_or_default();
+    let clause = format!("a new head ({head}) is being read");
+    let waits = Explanation::new(Because::WaitsForHeartbeat, "", clause);
+    match facts.daemon {
+        Daemon::Runs => waits.and("; it will be reviewed"),
+        Daemon::None => and_next_look(facts, waits),
+    }
 }
 
 /// True if no fix has changed the head since the pull request was opened or reviewed.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::change::explain;
 use super::explanation::Explanation;
-use super::facts::{Around, Facts};
+use super::facts::{Around, Daemon, Facts};
 use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::{Change, ChangeId};
 use crate::pull_request::PullRow;
@@ -21,6 +21,7 @@ pub(crate) struct ChangeView {
     pub(crate) pr: Option<String>,
     /// Its pull request, as last read.
     pub(crate) pull: Option<PullRow>,
+    pub(crate) daemon_running: bool,
 }
 
 impl ChangeView {
@@ -34,6 +35,7 @@ impl ChangeView {
             cycle: facts.row.change.cycle_text(),
             why: explain(&facts),
             pr: facts.pr,
+            daemon_running: facts.daemon == Daemon::Runs,
             pull: facts.pull,
             row: facts.row,
         })

@@ -125,6 +125,7 @@ impl Serialize for Explanation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Zone;
 
     #[test]
     fn the_board_has_the_clause_and_the_answer_has_everything() {
@@ -135,6 +136,7 @@ mod tests {
             .notes([Note::ClockSetBack {
                 done: Time::from_millis(1_000),
                 now: Time::from_millis(0),
+                zone: Zone::Utc,
             }]);
         assert_eq!(explanation.short, "needs you: gates red; twice");
         let shown = serde_json::to_string_pretty(&explanation).unwrap();

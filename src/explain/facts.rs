@@ -2,11 +2,11 @@
 
 use crate::blackboard::{self as bb, BoardRow, Conn, Project};
 use crate::change::{HoldKind, Shadow, State};
-use crate::clock::Time;
+use crate::clock::{Time, Zone};
 use crate::event::body::{self, Action};
 use crate::event::{Event, EventType};
 use crate::process::ProcessId;
-use crate::pull_request::PullRow;
+use crate::pull_request::{PullRow, PullState};
 use crate::work::{Item, Rejection, RejectionState, Status};
 
 /// Maximum number of events of a type that are searched for the one that led here.
@@ -42,6 +42,8 @@ pub(crate) struct Facts {
     pub(crate) slots: usize,
     pub(crate) daemon: Daemon,
     pub(crate) now: Time,
+    /// Time zone of the times in the explanation.
+    pub(crate) zone: Zone,
 }
 
 /// Presence of a daemon that runs queued items.
@@ -57,6 +59,8 @@ pub(crate) struct Around {
     pub(crate) slots: usize,
     pub(crate) daemon: Daemon,
     pub(crate) now: Time,
+    /// Local for people, UTC for programs.
+    pub(crate) zone: Zone,
 }
 
 /// State of the process that claimed the open item.
@@ -181,6 +185,7 @@ impl Facts {
             slots: around.slots,
             daemon: around.daemon,
             now: around.now,
+            zone: around.zone,
             row,
         })
     }
@@ -205,6 +210,13 @@ impl Facts {
                 .body::<body::Instructed>()
                 .is_some_and(|instructed| instructed.action == Some(action))
         })
+    }
+
+    /// Head of its open pull request, as last read, if it is not the one that was judged.
+    pub(crate) fn new_head(&self) -> Option<&str> {
+        let pull = self.pull.as_ref()?;
+        let is_new = pull.state == PullState::Open && pull.head_sha != self.row.change.head;
+        is_new.then_some(pull.head_sha.as_str())
     }
 
     /// Returns the time when the current state started.

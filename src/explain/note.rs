@@ -6,7 +6,7 @@ use super::facts::Facts;
 use super::shadow::InShadow;
 use crate::blackboard::{self as bb, Changed, ChangedKind, Intent, Stopped};
 use crate::change::{ChangeId, ProjectId};
-use crate::clock::Time;
+use crate::clock::{Time, Zone};
 use crate::diagnostic::title;
 use crate::human_time::ahead;
 use crate::text::{list, prefixed};
@@ -44,6 +44,7 @@ pub(crate) enum Note {
     ClockSetBack {
         done: Time,
         now: Time,
+        zone: Zone,
     },
 }
 
@@ -121,6 +122,7 @@ impl Note {
         bb::is_ahead(done, facts.now).then_some(Self::ClockSetBack {
             done,
             now: facts.now,
+            zone: facts.zone,
         })
     }
 
@@ -168,10 +170,12 @@ impl fmt::Display for Note {
             Self::NotInForce(changed) => f.write_str(title(&changed.reason)),
             Self::Stopped(stop) => f.write_str(&stop_sentence(stop)),
             Self::InShadow(shadow) => write!(f, "{shadow}"),
-            Self::ClockSetBack { done, now } => write!(
+            Self::ClockSetBack { done, now, zone } => write!(
                 f,
-                "the clock was set back: the last activity was at {done}, and it is now {now}. Work delayed because \
-                 the clock was wrong is retried on the next pass"
+                "the clock was set back: the last activity was at {}, and it is now {}. Work delayed because \
+                 the clock was wrong is retried on the next pass",
+                done.text(*zone),
+                now.text(*zone)
             ),
         }
     }

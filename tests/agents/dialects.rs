@@ -20,7 +20,7 @@ fn loops(rejects: &str, approves: &str, dialect: &str, finding: &str) -> Play {
         reviewer: &reviewer(rejects, approves),
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let reviews = play
         .world
@@ -139,7 +139,7 @@ fn needs_a_word(fixer: &str, settled: &str) {
         fixer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("does not say whether these findings of earlier reviews are resolved: f1");
     assert_eq!(play.count("events WHERE event_type = 'review_unclear'"), 1);
     assert_eq!(play.count("findings WHERE outcome = 'resolved'"), 0);
@@ -160,7 +160,7 @@ fn needs_a_word(fixer: &str, settled: &str) {
         fixer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(
         play.world
@@ -197,7 +197,7 @@ fn a_finding_that_was_not_in_the_prompt_is_not_closed() {
         tables,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     let second = play
         .world
         .sqlite("SELECT verdict, raw_verdict FROM reviews ORDER BY review_id LIMIT 1 OFFSET 1");
@@ -219,7 +219,7 @@ fn an_approval_that_counts_blocking_findings_is_a_rejection() {
         reviewer: &reviewer(rejects, FOUR_LINES),
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let first = play
         .world
@@ -242,14 +242,14 @@ fn an_approval_that_counts_blocking_findings_and_names_none_is_unclear() {
         reviewer: says,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("the review has no clear verdict, even after the reviewer was asked again");
     let says = "printf 'REVIEW_RESULT: changes_requested\\nFINDINGS_COUNT: 0\\n'";
     let play = Play::new(&Script {
         reviewer: says,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("requests changes but names none");
 }
 
@@ -296,7 +296,7 @@ fn a_review_compares_with_the_plan() {
         "plan",
     );
     play.world.remand_in(&play.worktree, &["review"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(0);
     let prompt = play.prompt_of_run("r1");
     assert!(
@@ -312,7 +312,7 @@ fn a_review_compares_with_the_plan() {
         reviewer: FOUR_LINES,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert!(
         play.prompt_of_run("r1")
             .contains("the title and the commit messages")

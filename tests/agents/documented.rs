@@ -34,7 +34,7 @@ fn the_example_reviews_and_fixes() {
     play.world
         .remand_in(&play.worktree, &["review", "--title", "Feature"])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(
         fs::read_to_string(play.worktree.join("work.txt")).unwrap(),
@@ -59,7 +59,7 @@ fn every_variable_is_in_the_table() {
         fixer: &fixer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     let (document, env) = (
         document(),
         fs::read_to_string(play.seen("env.review")).unwrap(),

@@ -16,7 +16,7 @@ fn escalates(fixer: &str, tables: &str, reason: &str) -> Play {
         ..Script::default()
     });
     let before = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated(reason);
     play.worktree_is_at(&before);
     assert_eq!(
@@ -38,7 +38,7 @@ fn ends_well(fixer: &str, tables: &str) -> Play {
         tables,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     play
 }
@@ -95,7 +95,7 @@ fn disputes_one_finding_and_changes_something() {
         fixer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let answers = play
         .world
@@ -136,7 +136,7 @@ fn a_readme_that_a_finding_names_is_a_fix() {
         fixer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -304,7 +304,7 @@ fn is_not_there() {
     let play = Play::new(&Script::default());
     std::fs::remove_file(play.world.root().join("bin/fixer")).unwrap();
     let before = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_held("the agent cannot be started");
     assert!(play.answer().contains("bin/fixer"), "{}", play.answer());
     play.worktree_is_at(&before);
@@ -313,11 +313,11 @@ fn is_not_there() {
             .sqlite("SELECT fix_cycle, total_fixes FROM changes"),
         "0|0"
     );
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.count("runs"), 2, "it waits until its time has come");
     play.fixer(FIXES);
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -351,7 +351,7 @@ fn can_not_work_now() {
         ..Script::default()
     });
     let before = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_held("usage limit of the plan");
     let in_a_week = play.world.sqlite(
         "SELECT julianday(held_until) - julianday('now') BETWEEN 6.9 AND 7 FROM changes WHERE change_id = 'c1'",
@@ -372,7 +372,7 @@ fn can_not_work_now() {
     );
     play.fixer(FIXES);
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -386,7 +386,7 @@ fn the_reason_of_a_hold_is_capped() {
         reviewer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_held("no network xxx");
     let stored = "SELECT length(hold_reason), hold_reason LIKE '%x… (58011 more characters)', hold_kind FROM changes";
     assert_eq!(play.world.sqlite(stored), "2025|1|environment");
@@ -433,7 +433,7 @@ fn has_used_all_its_tokens() {
         ..Script::default()
     });
     let before = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("c1 used 150 tokens, its limit");
     assert_eq!(
         play.count("runs"),

@@ -50,7 +50,7 @@ fn red_for_ever(gate: &str, tables: &str, reason: &str) -> Play {
 fn red_with(settings: &str, gate: &str, tables: &str, reason: &str) -> Play {
     let play = gated_with(settings, gate, FIXES_MORE, tables);
     let before = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("the gates failed");
     assert!(play.answer().contains("remand show r"), "{}", play.answer());
     let output = play.world.sqlite(
@@ -66,7 +66,7 @@ fn red_with(settings: &str, gate: &str, tables: &str, reason: &str) -> Play {
 fn red_once_and_then_green() {
     let gate = "grep -c fixed work.txt | grep -qx 2 && exit 0\necho 'test_of_two FAILED: wants it twice'\nexit 1\n";
     let play = gated(gate, FIXES_MORE, "");
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 1);
     assert!(
@@ -159,7 +159,7 @@ git config alias.x '!false'; rm -rf .git/objects
 grep -c fixed work.txt | grep -qx 2 || { echo "not yet"; exit 1; }
 "#;
     let play = gated(gate, fixer, "");
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(play.noted("branches"), "feature\nfeature\n");
     assert_eq!(
@@ -222,7 +222,7 @@ esac
     play.world
         .remand_in(&play.worktree, &["review", "--title", "Feature"])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let ran = std::fs::read_to_string(play.world.root().join("home/setups")).unwrap();
     assert_eq!(ran.lines().count(), 2, "{:#?}", play.events());
@@ -244,15 +244,15 @@ esac
 fn a_set_up_that_changes_committed_files_holds() {
     let play = gated_with("setup = [\"prepare\"]", "exit 0\n", FIXES_MORE, "");
     play.world.script("prepare", "echo x >>work.txt\n");
-    play.tick().ok();
+    play.tick().report();
     play.is_held("the setup changed committed files: work.txt");
     play.world.script("prepare", "exit 7\n");
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_held("the setup `prepare` failed (status 7)");
     play.world.script("prepare", "exit 0\n");
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let results =
         "SELECT group_concat(metadata ->> '$.result') FROM events WHERE event_type = 'setup_run'";
@@ -291,7 +291,7 @@ fn a_fix_that_breaks_the_set_up_goes_back_to_the_agent() {
         "",
         "cat >/dev/null\necho fixed >>work.txt\n[ -e package-lock.json ] && word=good || word=broken\necho $word >package-lock.json\n",
     );
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let prompt = play.prompt_of_run("r3");
     assert!(
@@ -319,7 +319,7 @@ fn a_fix_that_breaks_the_set_up_for_ever_is_for_a_person() {
         "cat >/dev/null\necho fixed >>work.txt\necho broken >>package-lock.json\n",
     );
     let before = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated(
         "the gates failed, even after one more attempt by the agent: $ prepare: EUSAGE",
     );
@@ -334,11 +334,11 @@ fn a_set_up_that_fails_without_the_fix_too_holds() {
         "",
         "cat >/dev/null\necho fixed >>work.txt\necho good >package-lock.json\n: >\"$PROMPTS/../down\"\n",
     );
-    play.tick().ok();
+    play.tick().report();
     play.is_held("the setup `prepare` failed (status 5): no network");
     std::fs::remove_file(play.world.root().join("down")).unwrap();
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(play.count("events WHERE event_type = 'gate_failed'"), 0);
 }
@@ -351,7 +351,7 @@ fn a_set_up_that_fails_although_the_fix_changed_none_of_its_files_holds() {
         "cat >/dev/null\necho fixed >>work.txt\n",
     );
     std::fs::write(play.world.root().join("down"), "").unwrap();
-    play.tick().ok();
+    play.tick().report();
     play.is_held("the setup `prepare` failed (status 5): no network");
     assert_eq!(play.count("events WHERE event_type = 'setup_run'"), 1);
 }
@@ -377,7 +377,7 @@ fn leaves_only_ignored_files() {
     play.world
         .remand_in(&play.worktree, &["review", "--title", "Feature"])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert!(play.worktree.join("target/x").exists());
 }
@@ -420,7 +420,7 @@ fn leaves_children() {
         FIXES_MORE,
         "[limits]\ngrace_s = 1\n",
     );
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -429,13 +429,13 @@ fn is_not_there() {
     let play = gated("exit 0\n", FIXES_MORE, "");
     let gate = play.world.root().join("bin/gate");
     std::fs::remove_file(&gate).unwrap();
-    play.tick().ok();
+    play.tick().report();
     play.is_held("cannot be started");
     assert!(play.answer().contains("bin/gate"), "{}", play.answer());
     assert_eq!(play.count("runs"), 2);
     set_gate(&play, "exit 0\n");
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(
         play.count("runs"),
@@ -463,11 +463,11 @@ fn crashes() {
 #[test]
 fn is_killed_by_somebody() {
     let play = gated("kill -9 $$\n", FIXES_MORE, "");
-    play.tick().ok();
+    play.tick().report();
     play.is_held("was killed");
     set_gate(&play, "exit 0\n");
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -481,7 +481,7 @@ fn gates_of_two_changes_run_at_the_same_time() {
         "[dispatch]\nslots = 2\n[limits]\ngate_s = 100\n",
     );
     play.another("second");
-    play.tick().ok();
+    play.tick().report();
     let states = play.world.sqlite("SELECT group_concat(state) FROM changes");
     assert_eq!(
         states,
@@ -508,14 +508,14 @@ fn a_gate_that_is_killed_as_often_as_runs_may_be_lost_is_for_a_person() {
     let play = gated("kill -9 $$\n", FIXES_MORE, tables);
     let again = || {
         play.world.sqlite("UPDATE changes SET held_until = '2020-01-01T00:00:00.000Z' WHERE held_until IS NOT NULL");
-        play.tick().ok();
+        play.tick().report();
     };
-    play.tick().ok();
+    play.tick().report();
     play.is_held("was killed");
     again();
     play.is_held("was killed");
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_held("was killed");
     for _ in 0..2 {
         again();
@@ -526,14 +526,14 @@ fn a_gate_that_is_killed_as_often_as_runs_may_be_lost_is_for_a_person() {
     assert_eq!(play.count("runs"), 2, "no agent was paid for it");
     set_gate(&play, "exit 0\n");
     play.world.remand(&["retry", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
 #[test]
 fn no_gate_configured_is_no_gate() {
     let play = Play::new(&Script::default());
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(
         play.world
@@ -576,7 +576,7 @@ fn the_summary_of_a_red_gate_names_what_failed() {
         names.join(" ")
     );
     let play = gated(&gate, FIXES_MORE, "[loop]\nmax_gate_rounds = 10\n");
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("the gates failed");
     let summaries = play
         .world

@@ -11,7 +11,7 @@ fn refused(fixer: &str, reason: &str, kept: &[(&str, &str)]) -> Play {
         ..Script::default()
     });
     let before = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated(reason);
     play.worktree_is_at(&before);
     assert_eq!(
@@ -37,7 +37,7 @@ fn accepted(fixer: &str) -> Play {
         fixer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     play
 }
@@ -74,7 +74,7 @@ END
         fixer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     let message = play.world.git(
         &play.worktree,
         &[
@@ -124,7 +124,7 @@ fn no_two_commits_have_the_same_subject() {
     });
     play.world
         .script("gate", "test $(grep -c fixed work.txt) -ge 2");
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let subjects = [
         "add work.txt",
@@ -176,7 +176,7 @@ fn killed_five_times_in_a_row() {
         ..Script::default()
     });
     let before = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("5 runs in a row ended without a result");
     play.worktree_is_at(&before);
     for run in ["r2", "r3", "r4", "r5", "r6"] {
@@ -315,7 +315,7 @@ fn leaves_a_lock_on_its_branch() {
         fixer: "cat >/dev/null\necho fixed >>work.txt\n: >\"$(git rev-parse --path-format=absolute --git-common-dir)/refs/heads/feature.lock\"\n",
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     // No process of the run is alive any more: a lock that it left on its own branch belongs to
     // nobody.
     play.is_ready(1);
@@ -351,7 +351,7 @@ fn removes_the_worktree_itself() {
         ..Script::default()
     });
     let before = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("no longer exists");
     assert!(!play.worktree.exists(), "none is ever made for a fix");
     play.do_what_it_says();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use crate::support::play::{Play, Script};
+use crate::support::run;
 
 const WRITES_OUTSIDE: &str = r#"cat >/dev/null
     echo fixed >>work.txt
@@ -17,7 +18,7 @@ fn writes_into_the_main_checkout() {
         fixer: WRITES_OUTSIDE,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let told = play
         .world
@@ -43,7 +44,7 @@ fn writes_into_the_main_checkout_where_that_is_for_a_person() {
         ..Script::default()
     });
     let before = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("the main checkout changed during r2");
     play.worktree_is_at(&before);
     assert_eq!(play.kept("r2", "work.txt"), "work\nfixed");
@@ -83,8 +84,8 @@ fn plants_commands_in_the_shared_configuration() {
         fixer: PLANTS,
         ..Script::default()
     });
-    play.tick().ok();
-    play.tick().ok();
+    play.tick().report();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",
@@ -133,8 +134,8 @@ fn plants_a_filter() {
         ..Script::default()
     });
     with_canaries(&play);
-    play.tick().ok();
-    play.tick().ok();
+    play.tick().report();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",
@@ -176,8 +177,7 @@ fn with_canaries(play: &Play) {
     for name in CANARIES {
         command.env(name, "canary");
     }
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    run(&mut command).report();
 }
 
 /// Prints the names of its environment and its open files.
@@ -261,14 +261,14 @@ fn a_prompt_of_a_megabyte_of_feedback_is_on_stdin() {
         tables,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     let file = play.world.root().join("feedback.md");
     let line = "the marmalade cat sat on `work.txt` and $(said) \"nothing\"; it should say fixed\n";
     fs::write(&file, line.repeat((1 << 20) / line.len())).unwrap();
     play.world
         .remand(&["reject", "c1", "--file", file.to_str().unwrap()])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     let prompt = fs::read_to_string(play.seen("prompt")).unwrap();
     assert_eq!(prompt, play.prompt_of_run("r2"), "all of it arrived");

@@ -94,7 +94,7 @@ impl Trap {
     fn tick(&self) {
         self.stage.due();
         let mut tick = self.stage.play.world.remand_command(&["tick"]);
-        crate::support::run(tick.env("GH_TOKEN", CANARY)).ok();
+        crate::support::run(tick.env("GH_TOKEN", CANARY)).report();
     }
 
     fn report(&self) -> String {

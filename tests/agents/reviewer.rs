@@ -8,7 +8,7 @@ fn play(reviewer: &str) -> Play {
         reviewer,
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play
 }
 
@@ -20,7 +20,7 @@ fn retry_finishes(play: &Play) {
         "cat >/dev/null\nprintf 'REVIEW_RESULT: approved\\nFINDINGS_COUNT: 0\\nSEVERITY: none\\nSUMMARY: fine\\n'\n",
     );
     play.world.remand(&["retry", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(0);
 }
 
@@ -31,7 +31,7 @@ fn undone(reviewer: &str, kept: &[(&str, &str)]) {
         ..Script::default()
     });
     let before = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(0);
     assert_eq!(play.head(), before);
     let told = play
@@ -87,12 +87,12 @@ fn removes_the_worktree() {
         ..Script::default()
     });
     let before = play.head();
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("no longer exists");
     play.do_what_it_says();
     play.worktree_is_at(&before);
     play.world.remand(&["retry", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(0);
 }
 
@@ -164,7 +164,7 @@ fn echoes_its_whole_prompt() {
     play.world
         .remand_in(&play.worktree, &["review", "--title", "Feature"])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("the review has no clear verdict");
 }
 
@@ -214,14 +214,14 @@ fn has_nothing_to_review() {
     let play = Play::new(&Script::default());
     play.world
         .git(&play.repo, &["merge", "-q", "--ff-only", "feature"]);
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("nothing to review: feature has no changes compared with main");
     assert_eq!(play.count("runs"), 0);
     assert_eq!(play.count("reviews"), 0, "an empty diff is no approval");
     play.world
         .commit(&play.worktree, "work.txt", "work\nfixed\n", "more");
     play.world.remand(&["retry", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(0);
 }
 
@@ -234,11 +234,11 @@ fn is_not_there() {
     let script = play.world.root().join("bin/reviewer");
     let aside = play.world.root().join("bin/aside");
     std::fs::rename(&script, &aside).unwrap();
-    play.tick().ok();
+    play.tick().report();
     play.is_held("the agent cannot be started");
     std::fs::rename(&aside, &script).unwrap();
     play.world.remand(&["resume", "c1"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(0);
 }
 

@@ -114,7 +114,7 @@ fn the_loop_works_and_no_agent_reads_the_tokens_of_the_home() {
         return;
     };
     tick.env("GH_TOKEN", CANARY);
-    run(tick.arg("tick")).ok();
+    run(tick.arg("tick")).report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",
@@ -181,7 +181,7 @@ exit 0
     let Some(mut tick) = as_nobody(&play) else {
         return;
     };
-    run(tick.arg("tick")).ok();
+    run(tick.arg("tick")).report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",
@@ -263,7 +263,7 @@ fn a_wrapper_of_the_user_s_own_is_put_before_agents_gates_and_git() {
         noted.display()
     );
     play.world.script("jail", &jail);
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",
@@ -314,7 +314,7 @@ fn an_agent_that_is_killed_inside_it_is_lost_and_runs_again() {
     ) else {
         return;
     };
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",

@@ -54,7 +54,7 @@ fn no_child_reads_the_memory_or_the_environment_of_the_remand_above_it() {
     ] {
         tick.env(name, CANARY);
     }
-    run(tick.arg("tick")).ok();
+    run(tick.arg("tick")).report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",

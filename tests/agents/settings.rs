@@ -62,7 +62,7 @@ fn the_base_decides_and_the_branch_is_back_afterwards() {
             fs::write(play.worktree.join(name), "of the branch\n").unwrap();
         }
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     for phase in ["review", "fix"] {
         assert_eq!(
@@ -123,7 +123,7 @@ fn symlinks_of_the_branch_are_not_followed() {
         }
         symlink("theirs/settings.json", play.worktree.join("AGENTS.md")).unwrap();
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(fs::read_to_string(play.seen("fix.saw")).unwrap(), BASE_SEEN);
     assert_eq!(

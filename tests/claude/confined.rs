@@ -65,7 +65,7 @@ fn inside_the_sandbox_claude_works_and_finds_its_session_again() {
     fs::create_dir_all(&own).unwrap();
     fs::create_dir_all(root.join("home/.ssh")).unwrap();
     fs::write(root.join("home/.ssh/id"), "canary-of-the-home").unwrap();
-    run(stage.command(&["tick"]).env("CLAUDE_CONFIG_DIR", &own)).ok();
+    run(stage.command(&["tick"]).env("CLAUDE_CONFIG_DIR", &own)).report();
     stage.play.is_ready(1);
     let world = &stage.play.world;
     assert_eq!(

@@ -44,7 +44,7 @@ impl Stage {
     }
 
     pub(crate) fn tick(&self) -> Output {
-        run(&mut self.command(&["tick"])).ok()
+        run(&mut self.command(&["tick"])).report()
     }
 
     pub(crate) fn daemon(&self) -> Daemon {

@@ -136,7 +136,7 @@ fn a_usage_limit_is_a_hold_until_it_is_over() {
     let mut tick = stage.command(&["tick"]);
     tick.env_remove("ANTHROPIC_API_KEY")
         .env("CLAUDE_CODE_OAUTH_TOKEN", "token-of-the-test");
-    crate::support::run(&mut tick).ok();
+    crate::support::run(&mut tick).report();
     stage.play.is_held("claude's usage limit has been reached");
     let told = stage
         .play
@@ -174,7 +174,7 @@ fn nobody_is_logged_in() {
     };
     let model = Model::new(reviews_and_fixes);
     let stage = Stage::new(&claude, &model.url, "", "");
-    crate::support::run(stage.command(&["tick"]).env_remove("ANTHROPIC_API_KEY")).ok();
+    crate::support::run(stage.command(&["tick"]).env_remove("ANTHROPIC_API_KEY")).report();
     stage.play.is_held("Not logged in");
     assert_eq!(model.asked().len(), 0);
 }

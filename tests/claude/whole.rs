@@ -21,7 +21,7 @@ fn the_real_claude_is_rejected_fixes_is_pushed_and_approved() {
     let stage = pull_stage(&claude, "");
     let play = &stage.play;
     stage.due();
-    run(&mut command(&play.world, &model.url, &["tick"])).ok();
+    run(&mut command(&play.world, &model.url, &["tick"])).report();
     stage.is_ready(1);
     assert_eq!(
         play.world.sqlite(PHASES),
@@ -233,7 +233,7 @@ fn kinds_of_agents_work_on_one_change() {
         play.world
             .remand_in(&play.worktree, &["review", "--title", "Feature"])
             .ok();
-        run(&mut command(&play.world, &model.url, &["tick"])).ok();
+        run(&mut command(&play.world, &model.url, &["tick"])).report();
         play.is_ready(1);
         let agents = play
             .world

@@ -23,7 +23,7 @@ fn quoted() -> String {
 #[test]
 fn nothing_in_the_database_reaches_the_terminal() {
     let site = Site::with_agents(FIXER);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let text = quoted();
     for sql in [
         "UPDATE changes SET title = T, branch = 'b' || T",
@@ -141,7 +141,7 @@ fn an_agents_output_and_a_diff_are_harmless_unless_asked_for_raw() {
         "\u{1b}]0;subject\u{7}",
     );
     site.world.remand_in(&site.worktree, &["review"]).ok();
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     for args in [
         &["log", "r1"][..],
         &["diff", "c1"],
@@ -168,7 +168,7 @@ fn an_agents_output_and_a_diff_are_harmless_unless_asked_for_raw() {
 #[test]
 fn an_event_of_megabytes_is_one_line() {
     let site = Site::with_agents(FIXER);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     site.world.sqlite(
         "INSERT INTO events (event_type, target_type, target_id, change_id, summary)
          VALUES ('skipped', 'change', 'c1', 'c1', 'begins ' || hex(zeroblob(7500000)))",

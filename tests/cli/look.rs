@@ -29,8 +29,9 @@ fn the_whole_loop_as_people_see_it() {
     CHANGE  BOARD        FIX  TITLE         WHY                                             SINCE
     c1      Code review  0/2  add work.txt  code_review w1 is queued, no daemon is running  just now
     ");
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     insta::assert_snapshot!(site.shows(&["list"]), @"
+    no daemon is running: start it with `remand run` or `remand service install`
     CHANGE  BOARD             FIX  TITLE         WHY                        SINCE
     c1      Waiting approval  1/2  add work.txt  waiting for your approval  just now
     ");
@@ -44,6 +45,7 @@ fn the_whole_loop_as_people_see_it() {
     let silent = "(the run of fixer and the 2 runs of reviewer reported no cost: only the limits on time and fixes apply)";
     assert!(spent[0].ends_with(silent), "{spent:?}");
     insta::assert_snapshot!(rest.join("\n"), @"
+    no daemon is running: start it with `remand run` or `remand service install`
     c1  add work.txt
       its review passed and it is waiting for your approval (approved: all is well, just now)  (just now)
         remand diff c1
@@ -60,6 +62,7 @@ fn the_whole_loop_as_people_see_it() {
     fix        fix 1 committed: 2 files in 1 commit
     ");
     insta::assert_snapshot!(site.shows(&["status"]), @"
+    no daemon is running: start it with `remand run` or `remand service install`
     changes    1 waiting approval
     items      0 available, 0 claimed, 0 blocked
     projects   1
@@ -67,6 +70,7 @@ fn the_whole_loop_as_people_see_it() {
     daemon     not running
     ");
     insta::assert_snapshot!(site.shows(&["why", "c1"]), @"
+    no daemon is running: start it with `remand run` or `remand service install`
     c1
       its review passed and it is waiting for your approval (approved: all is well,
       just now)  (just now)
@@ -168,7 +172,7 @@ fn the_whole_loop_as_people_see_it() {
         "worktree_path": "WORLD/src/site-feature-login"
       }
     "#);
-    insta::assert_snapshot!(site.shows(&["why", "j1"]).lines().take(2).collect::<Vec<_>>().join("\n"), @"
+    insta::assert_snapshot!(site.shows(&["why", "j1"]).lines().skip(1).take(2).collect::<Vec<_>>().join("\n"), @"
     j1
       the fix w2 addressed it
     ");
@@ -201,7 +205,7 @@ fn the_whole_loop_as_people_see_it() {
 #[test]
 fn json_has_the_shapes_that_are_documented() {
     let site = Site::with_agents(FIXER);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let json = |args: &[&str]| site.world.json(args);
     let board = json(&["list", "--all"]);
     assert_eq!(board[0]["change_id"], "c1");
@@ -213,6 +217,14 @@ fn json_has_the_shapes_that_are_documented() {
     let status = json(&["status", "c1"]);
     assert_eq!(status["reviews"].as_array().unwrap().len(), 2);
     assert_eq!(status["open_findings"], serde_json::json!([]));
+    for shown in [
+        &board[0],
+        &status,
+        &json(&["status"]),
+        &json(&["why", "r1"]),
+    ] {
+        assert_eq!(shown["daemon_running"], false);
+    }
     assert_eq!(status, json(&["show", "feature/login"]));
     assert_eq!(json(&["status"])["columns"]["Waiting approval"], 1);
     assert_eq!(json(&["show", "w2"])["runs"][0]["run_id"], "r2");
@@ -247,6 +259,23 @@ fn json_has_the_shapes_that_are_documented() {
         .collect();
     assert_eq!(events.len(), 3);
     assert!(events[0]["id"].as_i64() < events[2]["id"].as_i64());
+}
+
+#[test]
+fn a_huge_event_does_not_push_the_answer_of_why_off_the_screen() {
+    let site = Site::under_review();
+    let long = "word ".repeat(1_000);
+    for _ in 0..12 {
+        site.world.sqlite(&format!(
+            "INSERT INTO events (event_type, target_type, target_id, change_id, summary)
+             VALUES ('escalated', 'change', 'c1', 'c1', '{long}')"
+        ));
+    }
+    let why = site.remand(&["why", "c1"]).ok().stdout;
+    assert!(why.contains('…') && why.lines().count() < 60, "{why}");
+    assert!(site.remand(&["events", "--limit", "1"]).stdout.len() > 1_900);
+    let json = site.world.json(&["why", "c1"]);
+    assert_eq!(json["events"][11]["summary"], long.as_str());
 }
 
 fn is_time(text: &str) -> bool {
@@ -368,7 +397,7 @@ fn why_answers_for_whatever_a_change_waits_for() {
 #[test]
 fn why_answers_for_an_end() {
     let site = Site::with_agents("true\n");
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let (because, answer, commands) = why(&site, "c1");
     assert_eq!(because, "needs_you");
     assert!(answer.contains("Decide: "), "{answer}");
@@ -380,7 +409,8 @@ fn why_answers_for_an_end() {
         "{commands:?}"
     );
     // The path of the world decides where the rest is wrapped.
-    insta::assert_snapshot!(site.remand(&["why", "c1"]).held().stdout.lines().take(3).collect::<Vec<_>>().join("\n"), @"
+    insta::assert_snapshot!(site.remand(&["why", "c1"]).held().stdout.lines().skip(1)
+        .take(3).collect::<Vec<_>>().join("\n"), @"
     c1
       it needs you: the agent changed nothing. Decide: read the review and the
       agent's log (`remand log r2`); then `remand refine c1 --text …`,

@@ -37,6 +37,24 @@ fn a_number_is_a_pull_request_of_the_project_you_are_in() {
             "{args:?}: {here}"
         );
     }
+    // As `run` prints it.
+    for command in ["why", "status", "show", "diff", "pause", "resume"] {
+        let shown = world.remand(&[command, "calc#1"]).report().stdout;
+        assert!(
+            shown.contains("c1") || shown.contains("work.txt"),
+            "{command}: {shown}"
+        );
+    }
+    let again = world.remand(&["watch", "Calc#1"]).ok().stdout;
+    assert!(again.contains("already watched"), "{again}");
+    let unwatched = world.remand(&["why", "calc#9"]).ok().stdout;
+    assert!(unwatched.contains("ada/calc#9"), "{unwatched}");
+    world
+        .remand(&["status", "calk#1"])
+        .fails(4, "no such change: `calk#1`");
+    world
+        .remand(&["watch", "calk#1"])
+        .fails(4, "no project or repository named calk");
     // Elsewhere, and where the project has no such PR, it is an event.
     let event = world.remand(&["show", "1"]).ok().stdout;
     assert!(event.contains("state_changed"), "{event}");
@@ -51,6 +69,23 @@ fn a_number_is_a_pull_request_of_the_project_you_are_in() {
             "a number refers to a PR of the project in the current directory",
         );
         world.remand(&[command, "1"]).fails(4, "owner/repo#42");
+    }
+}
+
+#[test]
+fn why_without_an_id_is_about_the_worktree_you_are_in() {
+    let site = Site::under_review();
+    let below = site.worktree.join("docs/more");
+    std::fs::create_dir_all(&below).unwrap();
+    for folder in [&site.worktree, &below] {
+        let json = site.world.remand_in(folder, &["why", "--json"]).ok().json();
+        assert_eq!(json["id"], "c1", "{}", folder.display());
+    }
+    for folder in [site.world.root(), &site.repo] {
+        site.world.remand_in(folder, &["why"]).fails(
+            2,
+            "the current directory is not in the worktree of a change",
+        );
     }
 }
 
@@ -108,6 +143,39 @@ fn events_have_one_layout_in_local_time() {
     for bad in ["yesterday", "2h30", "-1", "2026-13-01", "3m"] {
         site.remand(&["events", &format!("--since={bad}")])
             .fails(2, "a day (2026-11-18)");
+    }
+}
+
+#[test]
+fn people_read_local_times_and_programs_utc() {
+    let site = Site::under_review();
+    site.world.sqlite(
+        "UPDATE changes SET held_until = '2031-03-04T10:00:00.000Z', hold_reason = 'no network';
+         INSERT INTO events (event_type, target_type, target_id, change_id, summary, metadata)
+         VALUES ('held', 'change', 'c1', 'c1', 'held until 2031-03-04T10:00:00.000Z: no network',
+             '{\"reason\": \"no network\", \"until\": \"2031-03-04T10:00:00.000Z\"}')",
+    );
+    let run = |args: &[&str]| {
+        let mut command = site.world.remand_command(args);
+        command.env("TZ", "EST5");
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let (local, utc) = ("2031-03-04 05:00:00", "2031-03-04T10:00:00.000Z");
+    for args in [
+        &["why", "c1"][..],
+        &["status", "c1"],
+        &["show", "3"],
+        &["events"],
+    ] {
+        let text = run(args);
+        assert!(text.contains(local), "{args:?}: {text}");
+        let is_event = args == ["show", "3"];
+        assert!(is_event || !text.contains(utc), "{args:?}: {text}");
+        let json = run(&[args, &["--json"]].concat());
+        assert!(
+            json.contains(utc) && !json.contains(local),
+            "{args:?}: {json}"
+        );
     }
 }
 

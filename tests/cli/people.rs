@@ -6,7 +6,7 @@ use super::{FIXER, Site};
 #[test]
 fn a_rejection_of_finished_work_makes_its_fix_at_once() {
     let site = Site::with_agents(FIXER);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let output = site
         .remand(&["reject", "c1", "--text", "the retry loop never ends"])
         .ok();
@@ -32,6 +32,37 @@ fn a_rejection_of_finished_work_makes_its_fix_at_once() {
     ] {
         assert!(status.contains(line), "{line}: {status}");
     }
+}
+
+/// A script need not read the output to know that a person is needed.
+#[test]
+fn work_that_ends_with_a_change_that_needs_a_person_exits_with_5() {
+    let site = Site::with_agents("true\n");
+    let tick = site.remand(&["tick"]).held().stdout;
+    assert!(
+        tick.contains("\nc1 needs you: the agent changed nothing"),
+        "{tick}"
+    );
+    // Nothing was done for it this time.
+    site.remand(&["tick"]).ok();
+    site.remand(&["retry", "c1"]).ok();
+    let work = site.world.held_json(&["work"]);
+    assert_eq!(
+        (&work["ran"], &work["needs_you"][0]),
+        (&1.into(), &"c1".into())
+    );
+    site.world
+        .script("fixer", &format!("cat >/dev/null\n{FIXER}"));
+    site.remand(&["retry", "c1"]).ok();
+    assert_eq!(
+        site.world.json(&["tick"])["needs_you"],
+        serde_json::json!([])
+    );
+    // A hold too.
+    let gone = site.world.root().join("src/elsewhere");
+    site.remand(&["refine", "c1", "--text", "once more"]).ok();
+    std::fs::rename(&site.worktree, &gone).unwrap();
+    site.remand(&["tick"]).held();
 }
 
 #[test]
@@ -156,24 +187,24 @@ fn pause_and_resume() {
 }
 
 #[test]
-fn a_fix_that_changed_nothing_is_tried_again_or_refined_or_given_more() {
+fn a_fix_that_changed_nothing_is_tried_again_or_refined() {
     let site = Site::with_agents("true\n");
     site.remand(&["retry", "c1"])
         .fails(1, "there is nothing to retry");
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     assert_eq!(site.state("c1"), "escalated");
     site.remand(&["retry", "c1"]).ok();
     assert_eq!(site.state("c1"), "refining");
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     assert_eq!(site.state("c1"), "escalated");
 
     assert_eq!(
         site.world.json(&["cycles", "c1", "3"])["budget"]["max_fix_cycles"],
         5
     );
-    assert_eq!(site.state("c1"), "refining");
+    // No limit stopped it.
+    assert_eq!(site.state("c1"), "escalated");
     site.remand(&["check"]).ok();
-    site.remand(&["tick"]).ok();
     site.remand(&["comment", "c1", "use the old way"]).ok();
     site.remand(&["refine", "c1", "--text", "write better"])
         .ok();
@@ -204,7 +235,7 @@ fn a_person_gives_the_verdict_that_a_review_did_not() {
         "reviewer",
         "cat > /dev/null\necho 'I looked at it. Some of it is odd.'\n",
     );
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     assert_eq!(site.state("c1"), "escalated");
     site.remand(&["verdict", "c1", "MAYBE"]).fails(
         2,

@@ -384,7 +384,7 @@ fn a_branch_is_not_taken_twice() {
 #[test]
 fn a_head_with_a_verdict_is_not_reviewed_again_until_it_moves() {
     let site = Site::with_agents(FIXER);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     assert_eq!(site.state("c1"), "ready_for_human_review");
     let judged = site.world.remand_in(&site.worktree, &["review"]).ok();
     assert!(
@@ -402,7 +402,7 @@ fn a_head_with_a_verdict_is_not_reviewed_again_until_it_moves() {
     assert_eq!(site.state("c1"), "pending_self_review");
     assert_ne!(site.world.sqlite("SELECT count(*) FROM work_items"), items);
     site.remand(&["check"]).ok();
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     assert_eq!(site.state("c1"), "ready_for_human_review");
 }
 
@@ -410,11 +410,11 @@ fn a_head_with_a_verdict_is_not_reviewed_again_until_it_moves() {
 #[test]
 fn a_commit_on_an_approved_branch_takes_the_approval_back() {
     let site = Site::with_agents(FIXER);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     site.remand(&["approve", "c1"]).ok();
     let judged = site.world.sqlite("SELECT head FROM changes");
     let events = site.world.sqlite("SELECT count(*) FROM events");
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     assert_eq!(
         site.world.sqlite("SELECT count(*) FROM events"),
         events,
@@ -424,13 +424,13 @@ fn a_commit_on_an_approved_branch_takes_the_approval_back() {
     let other = site.world.worktree(&site.repo, "elsewhere");
     site.world
         .commit(&other, "other.txt", "other", "not on its branch");
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     assert_eq!(site.state("c1"), "approved");
 
     site.world
         .commit(&site.worktree, "more.txt", "more", "more");
     let tip = site.world.git(&site.worktree, &["rev-parse", "HEAD"]);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let moved = "SELECT metadata ->> 'from' || ' ' || (metadata ->> 'to') FROM events WHERE event_type = 'head_moved'";
     assert_eq!(site.world.sqlite(moved).trim(), format!("{judged} {tip}"));
     let states = "SELECT group_concat(metadata ->> 'to', ' ') FROM (SELECT * FROM events WHERE event_type = 'state_changed' ORDER BY id DESC LIMIT 5)";
@@ -463,14 +463,14 @@ fn a_commit_on_an_approved_branch_takes_the_approval_back() {
     );
     site.world
         .git(&site.worktree, &["merge", "--quiet", "--ff-only", "main"]);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     assert_eq!(site.state("c1"), "approved");
 }
 
 #[test]
 fn a_person_who_fixed_an_escalated_change_has_it_reviewed() {
     let site = Site::with_agents("true\n");
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     assert_eq!(site.state("c1"), "escalated");
     site.world
         .remand_in(&site.worktree, &["review"])
@@ -479,7 +479,7 @@ fn a_person_who_fixed_an_escalated_change_has_it_reviewed() {
     site.world.remand_in(&site.worktree, &["review"]).ok();
     assert_eq!(site.state("c1"), "pending_self_review");
     site.remand(&["check"]).ok();
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     assert_eq!(site.state("c1"), "ready_for_human_review");
     site.remand(&["check"]).ok();
 }

@@ -157,7 +157,7 @@ fn a_program_in_the_home_is_found() {
         format!("[\"{}/home/own/hub\"]", world.root().display())
     );
     world.remand_in(&play.worktree, &["review"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert!(
         play.noted("gates").contains("setup\ngate\n"),

@@ -51,7 +51,7 @@ fn on_terminal(site: &Site, args: &[&str], steps: &Value) -> Option<Shown> {
 /// A change whose fixer fails.
 fn escalated() -> Site {
     let site = Site::with_agents("exit 3\n");
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     assert_eq!(site.state("c1"), "escalated");
     site
 }
@@ -102,6 +102,50 @@ fn ctrl_c_names_what_it_waits_for_and_the_log_needs_v() {
 }
 
 #[test]
+fn a_stop_in_a_pipe_logs_what_it_waits_for() {
+    let site = Site::with_agents("trap '' TERM\nsleep 2\n");
+    let path = site.world.root().join("log");
+    let mut daemon = site
+        .world
+        .remand_command(&["run"])
+        .stdout(Stdio::null())
+        .stderr(File::create(&path).unwrap())
+        .spawn()
+        .unwrap();
+    wait_for("the fix runs", || {
+        let running = "SELECT count(*) FROM runs WHERE run_id = 'r2' AND pid IS NOT NULL";
+        site.world.db().exists() && site.world.sqlite(running) == "1"
+    });
+    let pid = rustix::process::Pid::from_child(&daemon);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(daemon.wait().unwrap().success());
+    let log = std::fs::read_to_string(&path).unwrap();
+    let waits = log
+        .lines()
+        .filter(|line| line.contains("waiting up to 10 s for r2 (fixer, fix of c1)"));
+    assert_eq!(waits.count(), 1, "{log}");
+}
+
+#[test]
+fn a_warning_has_the_form_of_the_narration() {
+    let site = Site::under_review();
+    let steps = json!([["no agent is set", "", ""], ["held until", "type", "\u{3}"]]);
+    let Some(shown) = on_terminal(&site, &["run"], &steps) else {
+        return;
+    };
+    let text = &shown.text;
+    let line = text
+        .lines()
+        .find(|line| line.contains("no agent is set"))
+        .unwrap();
+    assert!(
+        line.contains(":") && line.contains("  warning: no agent"),
+        "{line:?}"
+    );
+    assert!(!text.contains("WARN"), "{text}");
+}
+
+#[test]
 fn an_escalation_is_narrated_with_the_one_thing_to_decide() {
     let site = Site::with_agents("exit 3\n");
     let steps = json!([["needs you: ", "", ""], ["decide: ", "type", "\u{3}"]]);
@@ -143,9 +187,9 @@ fn in_a_pipe_every_end_of_an_item_is_one_line_of_the_log() {
 fn a_watched_status_gives_the_terminal_back_however_it_ends() {
     let site = Site::under_review();
     let ends = [
-        json!([["blackboard", "type", "q"]]),
-        json!([["blackboard", "type", "\u{3}"]]),
-        json!([["blackboard", "signal", 15]]),
+        json!([["CHANGE", "type", "q"]]),
+        json!([["CHANGE", "type", "\u{3}"]]),
+        json!([["CHANGE", "signal", 15]]),
     ];
     for steps in ends {
         let Some(shown) = on_terminal(&site, &["status", "--watch"], &steps) else {
@@ -181,7 +225,7 @@ fn a_watched_status_is_never_taller_than_the_screen() {
 }
 
 #[test]
-fn without_a_daemon_the_first_line_says_so_where_something_waits() {
+fn without_a_daemon_the_first_line_says_so_while_a_change_is_live() {
     const ABSENT: &str =
         "no daemon is running: start it with `remand run` or `remand service install`";
     let looks: [&[&str]; 5] = [
@@ -204,7 +248,12 @@ fn without_a_daemon_the_first_line_says_so_where_something_waits() {
     site.world.json(&["list"]);
     site.remand(&["pause", "c1"]).ok();
     for args in looks {
-        let stdout = site.remand(args).stdout;
+        let stdout = site.remand(args).ok().stdout;
+        assert!(stdout.starts_with(ABSENT), "{args:?}: {stdout}");
+    }
+    site.remand(&["cancel", "c1"]).ok();
+    for args in looks {
+        let stdout = site.remand(args).ok().stdout;
         assert!(!stdout.contains(ABSENT), "{args:?}: {stdout}");
     }
 }
@@ -214,7 +263,7 @@ fn why_fits_80_columns_with_the_answer_first_and_each_command_once() {
     let site = escalated();
     let why = site.remand(&["why", "c1"]).stdout;
     assert!(why.lines().all(|line| line.chars().count() <= 80), "{why}");
-    assert!(why.starts_with("c1\n  it needs you: "), "{why}");
+    assert!(why.contains("install`\nc1\n  it needs you: "), "{why}");
     let commands = site.world.remand(&["why", "c1", "--json"]).stdout;
     let commands: Value = serde_json::from_str(&commands).unwrap();
     for command in commands["commands"].as_array().unwrap() {

@@ -25,7 +25,7 @@ fn on_terminal(world: &World, vars: &[(&str, &Path)], args: &[&str], test: &str)
 #[test]
 fn a_text_may_begin_with_a_dash() {
     let site = Site::with_agents(FIXER);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     site.remand(&["reject", "c1", "--text", "-1 is not handled"])
         .ok();
     let event =
@@ -140,7 +140,7 @@ fn a_text_has_one_source() {
 #[test]
 fn a_diff_is_paged_and_coloured_on_a_terminal() {
     let site = Site::with_agents(FIXER);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let seen = site.world.root().join("paged");
     let pager = site
         .world
@@ -181,7 +181,7 @@ fn a_diff_is_paged_and_coloured_on_a_terminal() {
 #[test]
 fn a_diff_has_a_summary_and_shows_one_run() {
     let site = Site::with_agents(FIXER);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     insta::assert_snapshot!(site.shows(&["diff", "c1", "--stat"]), @"
     fixed     +0 -0
     work.txt  +1 -0
@@ -208,7 +208,7 @@ fn a_diff_has_a_summary_and_shows_one_run() {
 #[test]
 fn the_work_that_a_failed_run_left_is_shown() {
     let site = Site::with_agents("echo half >> work.txt\necho new > new.txt\nexit 9\n");
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let shown = site.shows(&["diff", "r2"]);
     assert!(
         shown.contains("+half") && shown.contains("b/new.txt"),
@@ -235,7 +235,7 @@ fn an_event_that_made_no_work_has_a_code() {
         "INSERT INTO events (event_type, target_type, target_id, summary)
          VALUES ('work_rejected', 'change', 'c99', 'no such change')",
     );
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let code = "SELECT metadata ->> 'code' FROM events WHERE event_type = 'skipped' AND target_type = 'event'";
     assert_eq!(site.world.sqlite(code), "unknown_target");
 }
@@ -249,7 +249,7 @@ fn a_rejection_that_an_older_approval_did_not_mean_has_no_end() {
          INSERT INTO events (event_type, target_type, target_id, summary)
          VALUES ('work_rejected', 'change', 'c1', 'say please')",
     );
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let odd = "SELECT count(*) FROM rejections WHERE ended_by IS NOT NULL AND state IN ('pending', 'in_fix', 'fixed')";
     assert_eq!(site.world.sqlite(odd), "0");
 }
@@ -261,4 +261,19 @@ fn a_list_of_commands_that_is_no_list_does_not_hide_the_board() {
         .sqlite("UPDATE changes SET decision_commands = '{}'");
     site.remand(&[]).ok();
     site.remand(&["why", "c1"]).ok();
+}
+
+#[test]
+fn a_discarded_run_offers_its_diff_only_if_there_is_one() {
+    let site = Site::with_agents("echo half >work.txt\nexit 3\n");
+    site.remand(&["tick"]).held();
+    let shown = site.remand(&["show", "r2"]).ok().stdout;
+    assert!(shown.contains("`remand diff r2`"), "{shown}");
+    assert!(site.remand(&["diff", "r2"]).ok().stdout.contains("+half"));
+    site.world.script("fixer", "cat >/dev/null\nexit 3\n");
+    site.remand(&["retry", "c1"]).ok();
+    site.remand(&["tick"]).held();
+    let shown = site.remand(&["show", "r3"]).ok().stdout;
+    assert!(!shown.contains("remand diff"), "{shown}");
+    site.remand(&["diff", "r3"]).fails(4, "r3 left no work");
 }

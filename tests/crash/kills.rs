@@ -404,7 +404,7 @@ esac
         tables: "[dispatch]\nmax_lost_runs = 2\n",
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",

@@ -155,7 +155,7 @@ fn a_daemon_held_up_for_longer_than_its_lease_loses_nothing_to_a_tick() {
     let before = play
         .world
         .sqlite("SELECT item_id, status, claimed_by, epoch, attempt FROM work_items");
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.world
             .sqlite("SELECT item_id, status, claimed_by, epoch, attempt FROM work_items"),

@@ -35,7 +35,7 @@ fn those_that_fit_the_rules_are_taken_over_and_the_others_say_why_not() {
             .open_pull_from(Some("bob/engine"), "agent/forked", "main", "bob"),
     );
     stage.forge.open_pull("agent/plain", "main", "ada");
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     assert_eq!(
         stage
             .world
@@ -80,7 +80,7 @@ fn those_that_fit_the_rules_are_taken_over_and_the_others_say_why_not() {
 fn a_label_takes_it_over_and_without_it_the_change_pauses() {
     let stage = Stage::with("[projects.engine.discover]\n");
     let number = stage.forge.open_pull("feature", "main", "ada");
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     assert_eq!(stage.count("changes"), 0);
     stage.forge.label(number, "Remand");
     stage.due();
@@ -88,7 +88,7 @@ fn a_label_takes_it_over_and_without_it_the_change_pauses() {
     stage
         .world
         .sqlite("UPDATE discoveries SET next_read = '2020-01-01T00:00:00.000Z'");
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     assert_eq!(stage.count("changes WHERE adopted_by = 'discovery'"), 1);
     stage.forge.unlabel(number, "Remand");
     stage.read();
@@ -113,7 +113,7 @@ fn no_more_than_allowed_are_open_at_once_and_the_oldest_come_first() {
         stage.branch(branch);
         stage.forge.open_pull(branch, "main", "ada");
     }
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     assert_eq!(
         stage
             .world
@@ -197,7 +197,7 @@ fn a_list_that_has_not_changed_is_not_sent_again_unless_something_on_it_waits() 
 fn one_that_was_closed_meanwhile_is_not_open_any_more() {
     let stage = Stage::with("[projects.engine.discover]\n");
     let number = stage.forge.open_pull("feature", "main", "ada");
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     stage.forge.close(number);
     stage.read();
     assert!(answer(&stage, number).contains("it is no longer open"));
@@ -210,7 +210,7 @@ fn a_look_that_failed_is_told_and_comes_again() {
     stage
         .forge
         .fault(serde_json::json!({ "path": "pulls?state=open", "then": "html502" }));
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     let told = answer(&stage, 1);
     assert!(
         told.contains("the last check failed: request to GitHub for"),
@@ -249,9 +249,9 @@ fn why_tells_a_project_that_does_not_look_from_one_that_never_saw_it() {
         .remand(&["why", "bob/engine#7"])
         .fails(4, "there is no project for the repository bob/engine");
     // A project without discovery causes no wake-ups.
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     stage.settings("");
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     assert_eq!(stage.world.sqlite("SELECT next_read FROM discoveries"), "");
 }
 
@@ -274,7 +274,7 @@ fn two_from_one_branch_do_not_keep_the_others_from_being_found() {
             .forge
             .label(stage.forge.open_pull(branch, base, "ada"), "remand");
     }
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     assert_eq!(
         stage
             .world
@@ -316,7 +316,7 @@ fn what_cannot_be_written_of_one_keeps_neither_the_others_nor_other_projects_fro
         "CREATE TRIGGER no_luck BEFORE INSERT ON changes WHEN NEW.branch = 'feature'
          BEGIN SELECT RAISE(ABORT, 'no luck'); END",
     );
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     assert_eq!(stage.world.sqlite("SELECT pr_number FROM changes"), "2");
     assert!(
         answer(&stage, 1).contains("no luck"),
@@ -354,7 +354,7 @@ fn what_cannot_be_written_of_one_keeps_neither_the_others_nor_other_projects_fro
          INSERT INTO pulls (project_id, number, title, state, draft, head_ref, head_sha, base_ref, labels, url)
          VALUES ('engine', 99, 'gone', 'open', 0, 'gone', 'abc', 'main', '[]', '')",
     );
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     let looked =
         "SELECT project_id, failures, next_read > '2020-02' FROM discoveries ORDER BY project_id";
     assert_eq!(stage.world.sqlite(looked), "engine|1|1\nzoo|0|1");
@@ -376,7 +376,7 @@ fn a_found_one_is_read_before_it_is_worked_on() {
             ..Default::default()
         },
     );
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     let order = "SELECT group_concat(event_type) FROM (SELECT event_type FROM events
         WHERE event_type IN ('pr_adopted', 'feedback_received', 'work_rejected', 'work_claimed') ORDER BY id LIMIT 3)";
     assert_eq!(
@@ -395,7 +395,7 @@ fn one_that_was_being_taken_over_when_it_was_killed_is_taken_over_once() {
             let mut command = stage.world.remand_command(&["tick"]);
             command.env("REMAND_CRASH_AT", format!("{at}.{when}"));
             assert_eq!(crate::support::run(&mut command).status, -1, "{at}.{when}");
-            stage.world.remand(&["tick"]).ok();
+            stage.world.remand(&["tick"]).report();
             assert_eq!(stage.count("changes"), 1, "{at}.{when}");
             assert_eq!(
                 stage.count("events WHERE event_type = 'pr_adopted'"),

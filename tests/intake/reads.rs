@@ -57,7 +57,7 @@ fn what_has_not_changed_is_not_sent_again() {
         ]
     );
     // Nor before its time.
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     assert_eq!(stage.asked(), [] as [&str; 0]);
     let told = stage.world.json(&["status"]);
     assert_eq!(told["rate"]["allowed"], 5000);
@@ -217,7 +217,7 @@ fn a_read_that_was_cut_is_read_again() {
             if at.ends_with("before") { 0 } else { 122 },
             "{at}"
         );
-        stage.world.remand(&["tick"]).ok();
+        stage.world.remand(&["tick"]).report();
         assert_eq!(stage.count("feedback"), 122, "{at}");
         assert_eq!(
             stage.count("events WHERE event_type = 'work_rejected'"),

@@ -107,7 +107,7 @@ impl Stage {
     #[track_caller]
     pub(crate) fn read(&self) -> String {
         self.due();
-        self.world.remand(&["tick"]).ok().stderr
+        self.world.remand(&["tick"]).report().stderr
     }
 
     pub(crate) fn due(&self) {

@@ -32,7 +32,7 @@ fn a_limit_on_the_second_page_stores_nothing_and_holds_until_it_is_over() {
     stage.forge.fault(
         json!({ "path": "comments?*page=2", "then": { "rate_limited": { "reset_in_s": 600 } } }),
     );
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     assert_eq!(stage.count("feedback"), 0);
     let told = stage.why("c1");
     assert_eq!(told["because"], "held");
@@ -54,7 +54,7 @@ fn a_limit_on_the_second_page_stores_nothing_and_holds_until_it_is_over() {
         "1.0"
     );
     stage.asked();
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     assert_eq!(
         stage.asked(),
         [] as [&str; 0],
@@ -105,7 +105,7 @@ fn each_trouble_is_told_and_the_next_read_has_all() {
         stage
             .forge
             .fault(json!({ "path": "issues/1/comments", "then": fault }));
-        stage.world.remand(&["tick"]).ok();
+        stage.world.remand(&["tick"]).report();
         assert_eq!(stage.count("feedback"), 0, "{fault}");
         let told = stage.why("c1");
         assert_eq!(told["because"], "held", "{fault}: {told}");
@@ -179,7 +179,7 @@ fn what_the_user_keeps_for_himself_is_not_spent() {
     stage.read();
     stage.asked();
     stage.due();
-    stage.world.remand(&["tick"]).ok();
+    stage.world.remand(&["tick"]).report();
     assert_eq!(stage.asked(), [] as [&str; 0]);
     let told = stage.answer("c1");
     assert!(
@@ -228,7 +228,7 @@ fn one_that_is_gone_is_a_persons_business_after_three_looks() {
 fn gh_is_not_missed_where_nothing_is_watched() {
     let stage = Stage::new();
     stage.world.config("[github]\ngh = [\"no-such-gh\"]\n");
-    let tick = stage.world.remand(&["tick", "-v"]).ok();
+    let tick = stage.world.remand(&["tick", "-v"]).report();
     assert!(
         !tick.stderr.contains("gh") && !tick.stderr.contains("pull"),
         "{}",

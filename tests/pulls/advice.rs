@@ -26,6 +26,9 @@ fn a_person_is_told_to_push_and_not_to_review_a_worktree() {
         refused.stderr
     );
 
+    world.remand(&["watch", "ada/calc#1"]).held();
+    world.remand(&["post", "c1"]).held();
+
     // It is not a dead end.
     std::fs::write(stage.elsewhere.join("work.txt"), "fixed\n").unwrap();
     world.git(&stage.elsewhere, &["fetch", "--quiet", "origin"]);
@@ -60,7 +63,7 @@ fn without_a_pull_request_the_worktree_is_reviewed() {
         fixer: "cat >/dev/null\n",
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     let advice = format!(
         "fix it by hand and run `remand review --worktree {}`",
         play.worktree.display()

@@ -212,3 +212,27 @@ fn a_review_of_a_head_that_the_forge_does_not_show_yet_makes_a_fix() {
         stage.play.events()
     );
 }
+
+/// Between the read that sees a new head and the heartbeat that withdraws the verdict.
+#[test]
+fn a_verdict_on_an_older_head_is_not_shown() {
+    let stage = PullPlay::new(&quiet());
+    let world = &stage.play.world;
+    stage.tick();
+    stage.is_ready(0);
+    let new = "1234567890".repeat(4);
+    for state in ["ready_for_human_review", "approved"] {
+        world.sqlite(&format!(
+            "UPDATE changes SET state = '{state}'; UPDATE pulls SET head_sha = '{new}'"
+        ));
+        let why = world.why("c1");
+        assert_eq!(why["because"], "waits_for_heartbeat", "{state}: {why}");
+        let answer = why["answer"].as_str().unwrap();
+        assert!(
+            answer.starts_with("a new head (1234567890) is being read"),
+            "{answer}"
+        );
+        let board = world.remand(&["list"]).ok().stdout;
+        assert!(board.contains("a new head (1234567890)"), "{board}");
+    }
+}

@@ -502,7 +502,7 @@ fn a_secret_that_the_words_of_a_post_would_hide_is_not_posted() {
         .world
         .remand_command(&["tick"])
         .env("GH_TOKEN", token))
-    .ok();
+    .report();
     let said = json!(
         stage
             .forge

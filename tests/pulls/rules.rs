@@ -86,7 +86,7 @@ fn a_label_that_is_put_back_ends_no_hold() {
     stage.forge.label(1, "remand");
     play.world
         .sqlite("UPDATE pulls SET next_read = '2020-01-01T00:00:00.000Z'");
-    play.tick().ok();
+    play.tick().report();
     assert!(play.answer().contains("held until"), "{}", play.answer());
     assert_eq!(stage.fixes(), (0, 0));
     play.check();

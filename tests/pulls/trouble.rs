@@ -140,7 +140,7 @@ fn a_limit_in_the_middle_of_the_second_page_stores_nothing_until_its_time() {
     );
     assert_eq!(held, "1", "until the window ends: {}", play.answer());
     let asked = stage.forge.log().len();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(stage.forge.log().len(), asked, "not asked before its time");
     stage.tick();
     assert_eq!(
@@ -392,7 +392,7 @@ fn a_post_that_github_refuses_is_shown_until_a_person_has_it_posted() {
             .contains("a post was refused: ")
     );
     let tried = stage.forge.log().len();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         stage.forge.log().len(),
         tried,

@@ -44,7 +44,7 @@ fn no_child_on_a_pull_request_reads_the_token_that_pushes() {
     ] {
         tick.env(name, CANARY);
     }
-    run(tick.arg("tick")).ok();
+    run(tick.arg("tick")).report();
     assert_eq!(
         play.state(),
         "ready_for_human_review",

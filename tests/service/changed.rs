@@ -203,7 +203,7 @@ fn what_drops_a_safeguard_needs_a_reload() {
         world.held_json(&["why", "c1"])["commands"][0],
         "remand reload"
     );
-    let beside = world.remand(&["tick"]).ok();
+    let beside = world.remand(&["tick"]).report();
     assert_eq!(stage.pushes(), pushes, "{beside:?}");
 
     let applied = world.remand(&["reload"]).ok().stdout;

@@ -66,7 +66,7 @@ fn a_project_that_can_not_be_written_is_held_before_an_agent_is_paid() {
     }
     let src = play.repo.parent().unwrap().to_str().unwrap();
     for mount in [&["--ro-bind", src, src][..], &["--tmpfs", src]] {
-        run(&mut confined(&play, mount, &["tick"])).ok();
+        run(&mut confined(&play, mount, &["tick"])).report();
         assert_eq!(play.count("runs"), 0, "{mount:?}: {:#?}", play.events());
         play.is_held("the daemon cannot write to");
         assert!(
@@ -77,7 +77,7 @@ fn a_project_that_can_not_be_written_is_held_before_an_agent_is_paid() {
         );
         play.world.remand(&["resume", "c1"]).ok();
     }
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 

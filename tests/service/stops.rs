@@ -22,7 +22,7 @@ fn story(play: &Play) -> String {
 
 fn undisturbed(script: &Script<'_>) -> String {
     let play = Play::new(script);
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     story(&play)
 }
@@ -126,7 +126,7 @@ fn while_everything_is_stopped_nothing_starts_and_everybody_is_told() {
         "nothing to do: nothing is stopped\n"
     );
     assert_eq!(play.count("events WHERE event_type = 'instructed'"), 2);
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
 }
 
@@ -156,7 +156,7 @@ fn a_stop_of_one_project_leaves_the_others_alone() {
 
     world.remand(&["stop", "calc"]).ok();
     let (late, _) = play.another("late");
-    play.tick().ok();
+    play.tick().report();
     let states = "SELECT change_id, state, stopped FROM changes ORDER BY change_id";
     assert_eq!(
         world.sqlite(states),
@@ -189,7 +189,7 @@ fn a_stop_of_one_project_leaves_the_others_alone() {
         left,
         "this stop has ended\nbut calc was stopped by ada: remand start calc\n"
     );
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "pending_self_review");
     world.remand(&["stop"]).ok();
     let left = world.remand(&["start", "calc"]).ok().stdout;
@@ -203,7 +203,7 @@ fn a_stop_of_one_project_leaves_the_others_alone() {
         (&started["changed"], &started["stops"]),
         (&json!(true), &json!([]))
     );
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "ready_for_human_review");
     play.check();
 }
@@ -253,10 +253,10 @@ fn an_agent_at_work_may_finish_and_nothing_follows_from_it() {
         "no gate is begun"
     );
     drop(daemon);
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(play.state(), "refining");
     play.world.remand(&["start"]).ok();
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1);
     assert_eq!(play.noted("began").lines().count(), 1, "the agent ran once");
     assert_eq!(
@@ -336,7 +336,7 @@ fn a_daemon_killed_during_a_stop_leaves_it_in_force() {
         "1",
         "nobody wrote its end yet"
     );
-    play.tick().ok();
+    play.tick().report();
     let daemon = play.daemon();
     play.wait_for(
         "SELECT count(*) FROM work_items WHERE status = 'claimed'",
@@ -358,12 +358,12 @@ fn stopped_and_started_it_comes_to_the_same_end() {
     for scope in [&[][..], &["calc"]] {
         let words = |word| [&[word], scope].concat();
         play.world.remand(&words("stop")).ok();
-        play.tick().ok();
+        play.tick().report();
         play.world.remand(&words("start")).ok();
         if scope.is_empty() {
-            play.world.remand(&["work"]).ok();
+            play.world.remand(&["work"]).report();
         }
-        play.tick().ok();
+        play.tick().report();
     }
     play.is_ready(1);
     assert_eq!(story(&play), expected);

@@ -301,6 +301,11 @@ impl Output {
     }
 }
 
+/// True for the exit status of a `tick` that did its work, whether a change is held or not.
+pub(crate) fn is_report(status: std::process::ExitStatus) -> bool {
+    matches!(status.code(), Some(0 | 5))
+}
+
 /// Waits until a condition holds, with a time limit.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
@@ -385,11 +390,14 @@ fn replace_runs(text: &str, length: usize, fits: fn(char) -> bool, with: &str) -
     out
 }
 
-/// Replaces `2026-11-16T02:29:53.123Z` by TIME, and `3 s ago` by `just now`.
+/// Replaces `2026-11-16T02:29:53.123Z` and `2026-11-16 02:29:53` by TIME, and `3 s ago` by
+/// `just now`.
 fn replace_times(text: &str) -> String {
     let mut out = text.to_owned();
-    while let Some(at) = find_time(&out) {
-        out.replace_range(at..at + 24, "TIME");
+    for form in ["0000-00-00T00:00:00.000Z", "0000-00-00 00:00:00"] {
+        while let Some(at) = find_time(&out, form) {
+            out.replace_range(at..at + form.len(), "TIME");
+        }
     }
     for seconds in 5..120 {
         out = out.replace(&format!("{seconds} s ago"), "just now");
@@ -397,15 +405,15 @@ fn replace_times(text: &str) -> String {
     out
 }
 
-fn find_time(text: &str) -> Option<usize> {
+fn find_time(text: &str, form: &str) -> Option<usize> {
     let shape = |bytes: &[u8]| {
         bytes
             .iter()
-            .zip(b"0000-00-00T00:00:00.000Z")
+            .zip(form.as_bytes())
             .all(|(found, wanted)| match wanted {
                 b'0' => found.is_ascii_digit(),
                 other => found == other,
             })
     };
-    text.as_bytes().windows(24).position(shape)
+    text.as_bytes().windows(form.len()).position(shape)
 }

@@ -403,7 +403,7 @@ impl Play {
     pub(crate) fn retry_finishes(&self) {
         self.fixer(FIXES);
         self.world.remand(&["retry", "c1"]).ok();
-        self.tick().ok();
+        self.tick().report();
         self.is_ready(1);
     }
 

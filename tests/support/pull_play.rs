@@ -113,7 +113,7 @@ impl PullPlay {
     #[track_caller]
     pub(crate) fn tick(&self) {
         self.due();
-        self.play.tick().ok();
+        self.play.tick().report();
     }
 
     /// Makes the next read and everything that was postponed due, and starts a new hour of the rate

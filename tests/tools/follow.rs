@@ -30,6 +30,19 @@ impl Following {
         Self { child, lines }
     }
 
+    /// Starts it on a terminal with so many lines, which util-linux provides.
+    fn on_terminal(site: &Site, rows: u8, args: &str) -> Self {
+        let mut command = site.world.command("/usr/bin/script");
+        let program = env!("CARGO_BIN_EXE_remand");
+        let shell = format!("stty rows {rows} cols 120; exec {program} {args}");
+        command.args(["-qfec", &shell, "/dev/null"]);
+        command.env("TERM", "xterm").env("NO_COLOR", "1");
+        command.stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = lines_of(BufReader::new(child.stdout.take().unwrap()).lines());
+        Self { child, lines }
+    }
+
     #[track_caller]
     fn line(&self) -> String {
         self.lines.recv_timeout(PATIENCE).unwrap()
@@ -239,7 +252,7 @@ fn a_watched_status_in_a_pipe_comes_again_only_when_something_changed() {
     site.remand(&["pause", "c1"]).ok();
     let second = following.until("spent");
     assert!(
-        second.starts_with("\nc1") && second.contains("paused"),
+        second.contains("\nc1") && second.contains("paused"),
         "{second:?}"
     );
     site.remand(&["resume", "c1"]).ok();
@@ -251,7 +264,7 @@ fn a_watched_status_in_a_pipe_comes_again_only_when_something_changed() {
 #[test]
 fn a_change_that_is_ready_can_be_watched() {
     let site = Site::with_agents(crate::cli::FIXER);
-    site.remand(&["tick"]).ok();
+    site.remand(&["tick"]).report();
     let following = Following::begin(&site, &["status", "c1", "--watch"]);
     following.until("spent");
     site.remand(&["approve", "c1"]).ok();
@@ -282,16 +295,7 @@ fn a_watched_status_on_a_terminal_is_drawn_over() {
             "`script` is not installed",
         );
     }
-    let mut command = site.world.command("/usr/bin/script");
-    command.args([
-        "-qfec",
-        &format!("{} status c1 --watch", env!("CARGO_BIN_EXE_remand")),
-        "/dev/null",
-    ]);
-    command.env("TERM", "xterm").stdin(Stdio::piped());
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let lines = lines_of(BufReader::new(child.stdout.take().unwrap()).lines());
-    let following = Following { child, lines };
+    let following = Following::on_terminal(&site, 40, "status c1 --watch");
     let first = following.until("spent");
     assert!(first.contains("\u{1b}[2J\u{1b}[H"), "{first:?}");
     site.remand(&["pause", "c1"]).ok();
@@ -300,4 +304,44 @@ fn a_watched_status_on_a_terminal_is_drawn_over() {
         drawn.contains("\u{1b}[H") && drawn.contains("\u{1b}[2K") && !drawn.contains("\u{1b}[2J"),
         "{drawn:?}"
     );
+}
+
+#[test]
+fn the_board_on_a_terminal_is_cut_to_its_height_and_drawn_over() {
+    let site = Site::under_review();
+    if !std::path::Path::new("/usr/bin/script").exists() {
+        return crate::support::skip(
+            "the_board_on_a_terminal_is_cut_to_its_height_and_drawn_over",
+            "`script` is not installed",
+        );
+    }
+    for n in 2..9 {
+        let worktree = site.world.worktree(&site.repo, &format!("feature/{n}"));
+        site.world.remand_in(&worktree, &["review"]).ok();
+    }
+    let following = Following::on_terminal(&site, 8, "status --watch");
+    let first = following.until("more");
+    for shown in [
+        "\u{1b}[2J\u{1b}[H",
+        "no daemon is running",
+        "CHANGE",
+        "BOARD",
+        "c5 ",
+    ] {
+        assert!(first.contains(shown), "{shown:?}: {first:?}");
+    }
+    assert!(
+        first.contains("and 3 more\u{1b}[H")
+            && !first.contains("c6 ")
+            && first.lines().count() == 8,
+        "{first:?}"
+    );
+    site.remand(&["pause", "c1"]).ok();
+    let drawn = following.until("paused by ada");
+    assert!(!drawn.contains("\u{1b}[2J"), "{drawn:?}");
+    for n in 2..6 {
+        site.remand(&["cancel", &format!("c{n}")]).ok();
+    }
+    let all = following.until("c8 ");
+    assert!(!all.ends_with("more"), "{all:?}");
 }

@@ -40,7 +40,7 @@ pub(super) fn with_past(others: &[&str]) -> Play {
     for branch in others {
         play.another(branch);
     }
-    play.tick().ok();
+    play.tick().report();
     play.is_ready(1 + i64::try_from(others.len()).unwrap());
     play.world.remand(&["cancel", "c1"]).ok();
     age(&play.world, "'c1'");
@@ -151,7 +151,7 @@ fn what_ended_long_ago_goes_and_the_rest_stays() {
     play.world
         .remand_in(&play.worktree, &["review", "--title", "Again"])
         .ok();
-    play.tick().ok();
+    play.tick().report();
     assert_eq!(
         play.world
             .sqlite("SELECT state FROM changes WHERE change_id = 'c4'"),
@@ -296,7 +296,7 @@ fn what_was_said_by_hand_goes_too_and_what_was_not_heard_yet_stays() {
         said.contains("c1  kept: it has an unprocessed rejection"),
         "{said}"
     );
-    play.tick().ok();
+    play.tick().report();
     assert!(
         prune(&play, &[])
             .ok()

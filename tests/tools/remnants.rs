@@ -13,7 +13,7 @@ fn with_kept_work() -> (Play, String) {
         fixer: "cat >/dev/null\necho half >>work.txt\nexit 1\n",
         ..Script::default()
     });
-    play.tick().ok();
+    play.tick().report();
     play.is_escalated("");
     play.world.remand(&["cancel", "c1"]).ok();
     age(&play.world, "'c1'");

@@ -55,6 +55,14 @@ fn what_needs_a_person_is_counted_and_told() {
         assert_eq!(counted.items[&Status::Available], 0);
         let handed = handed_over_since(conn, 0)?;
         assert_eq!(handed[0].change, change.change_id.as_str());
+        assert!(bb::any_live_change(conn)?);
+        Ok(())
+    });
+    story
+        .step(|conn, now| bb::cancel_change(conn, &change.change_id, None, "ann", now))
+        .unwrap();
+    story.engine.read(|conn| {
+        assert!(!bb::any_live_change(conn)?);
         Ok(())
     });
 }

@@ -6,6 +6,7 @@ use crate::blackboard::{BoardError, Result, changes, escalate, rejections};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
+use crate::proposal::Bound;
 use crate::text::{count, dollars, list, prefixed};
 
 pub(crate) use crate::event::body::Addition;
@@ -39,8 +40,9 @@ impl Addition {
 
 /// Raises the limits of a change.
 ///
-/// Spending beyond a limit is not deducted from the increase. A change that is waiting for a person
-/// continues: a failed item is retried, and pending rejections become a fix.
+/// Spending beyond a limit is not deducted from the increase. A change that one of these limits handed
+/// to a person continues: a failed item is retried, and pending rejections become a fix. One that
+/// something else stopped still needs its decision.
 pub(crate) fn add_budget(
     conn: &Connection,
     id: &ChangeId,
@@ -76,7 +78,9 @@ pub(crate) fn add_budget(
     let summary = format!("{actor} allowed {text}{reason}");
     let event = NewEvent::about(id, raised, summary).by(actor);
     crate::blackboard::append(conn, &event, now)?;
-    if change.state != State::Escalated || escalate::is_unreadable(conn, id)? {
+    let stopped_by = escalate::last(conn, id)?.as_ref().and_then(Bound::of);
+    let is_lifted = stopped_by.is_some_and(|bound| bound.is_lifted_by(added));
+    if change.state != State::Escalated || !is_lifted {
         return crate::blackboard::change(conn, id);
     }
     match escalate::failed_item(conn, id)? {

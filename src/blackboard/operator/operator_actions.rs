@@ -51,7 +51,10 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
         let state = change.state;
         if let Some(until) = change.held_until {
             return Err(BoardError::refused_with_hint(
-                format!("{id} is held until {until}, not escalated: there is nothing to retry"),
+                format!(
+                    "{id} is held until {}, not escalated: there is nothing to retry",
+                    until.local()
+                ),
                 format!("`remand resume {id}` continues now"),
             ));
         }
@@ -64,6 +67,10 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
             format!("`remand show {id}` shows how it ended")
         } else if change.paused_by_person {
             format!("`remand resume {id}` ends the pause")
+        } else if state == State::Escalated && !needs_more_fixes(conn, id)? {
+            format!(
+                "`remand refine {id} --text TEXT` starts a new round; `remand why {id}` lists the possible commands"
+            )
         } else {
             format!(
                 "`remand budget {id} --fixes +1` allows one more fix, `remand refine {id} --text TEXT` starts a new round; `remand why {id}` explains its state"
@@ -167,6 +174,12 @@ pub(crate) fn refine(
         return changes::advance(conn, id, Trigger::NewRejection, actor, now);
     }
     Ok(refined)
+}
+
+/// True if a change waits for a person because of a limit on fixes.
+fn needs_more_fixes(conn: &Connection, id: &ChangeId) -> Result<bool> {
+    let bound = escalate::last(conn, id)?.as_ref().and_then(Bound::of);
+    Ok(matches!(bound, Some(Bound::Cycles | Bound::TotalFixes)))
 }
 
 /// True if a change that used all fixes of its round may have more since then, because of new

@@ -78,6 +78,14 @@ pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
     })
 }
 
+/// True if there is a change that is neither merged nor closed.
+pub(crate) fn any_live_change(conn: &Connection) -> Result<bool> {
+    conn.exists(
+        "SELECT 1 FROM changes INDEXED BY changes_live WHERE state NOT IN ('merged', 'closed')",
+        &[],
+    )
+}
+
 /// Counts of everything, without reading the rows: a history of thousands of changes must not cause
 /// a delay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

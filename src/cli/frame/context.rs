@@ -14,7 +14,7 @@ use super::pr_ref::{PrRef, project_here};
 use super::ui::{Line, Ui};
 use crate::blackboard::{self as bb, BoardError, Conn, SyncDb};
 use crate::change::{Change, ChangeId};
-use crate::clock::{self, Time};
+use crate::clock::{self, Time, Zone};
 use crate::config::{self, ConfigLocation, Loaded, Origin};
 use crate::diagnostic::nearest;
 use crate::evaluator::Definition;
@@ -216,15 +216,18 @@ impl CommandContext {
     /// Facts shared by all changes that are shown now.
     pub(crate) fn around(&self) -> Result<Around> {
         let settings = self.settings()?;
-        let daemon = if wake::is_heard(&settings.blackboard) {
-            Daemon::Runs
-        } else {
-            Daemon::None
+        let daemon = match daemon::holder(&settings.blackboard) {
+            Some(_) => Daemon::Runs,
+            None => Daemon::None,
         };
         Ok(Around {
             slots: settings.config.dispatch.slots,
             daemon,
             now: self.now,
+            zone: match self.out.is_json() {
+                true => Zone::Utc,
+                false => Zone::Local,
+            },
         })
     }
 
@@ -247,7 +250,7 @@ impl CommandContext {
     /// Returns the error for a pruned change, if there was a change with this id.
     pub(crate) fn pruned(&self, id: &str) -> Result<Option<CommandError>> {
         let at = self.read(|conn| bb::pruned_at(conn, id))?;
-        Ok(at.map(|at| CommandError::not_found(format!("{id} was pruned at {at}"))))
+        Ok(at.map(|at| CommandError::not_found(format!("{id} was pruned at {}", at.local()))))
     }
 
     /// Canonical name of a pull request that was named by its URL or by its number alone.

@@ -1,10 +1,16 @@
 //! Log of the loops, on stderr.
 
+use std::fmt;
 use std::io;
 
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
 use super::journal::{self, Prioritized};
+use crate::clock;
 use crate::config::settings::{Log, LogFormat};
 
 /// Default verbosity of a command.
@@ -36,6 +42,11 @@ pub(crate) fn begin(settings: &Log, verbose: u8, talk: Talk) {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_target(false);
+    if let (Talk::Narrated, 0, LogFormat::Text) = (talk, verbose, settings.format) {
+        // A second logger in one process would be a bug, but not a reason to fail.
+        drop(builder.with_ansi(false).event_format(Narration).try_init());
+        return;
+    }
     let begun = match (settings.format, journal::is_journal()) {
         // The journal adds a time; a second one would be redundant.
         (LogFormat::Text, true) => builder
@@ -54,4 +65,29 @@ pub(crate) fn begin(settings: &Log, verbose: u8, talk: Talk) {
     };
     // A second logger in one process would be a bug, but not a reason to fail.
     drop(begun);
+}
+
+/// Format of warnings between the lines of the narration: the time of day, and what is wrong.
+struct Narration;
+
+impl<S, N> FormatEvent<S, N> for Narration
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let level = match *event.metadata().level() {
+            Level::ERROR => "error",
+            Level::WARN => "warning",
+            Level::INFO | Level::DEBUG | Level::TRACE => "note",
+        };
+        write!(writer, "{}  {level}: ", clock::now().local_time())?;
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
 }

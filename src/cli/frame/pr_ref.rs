@@ -1,4 +1,4 @@
-//! References to pull requests: `owner/repo#42`, a URL, or `#42` or `42` in a project's checkout.
+//! References to pull requests: `owner/repo#42`, `project#42` as `run` prints it, a URL, or `#42` or `42` in a project's checkout.
 
 use std::path::Path;
 
@@ -12,7 +12,8 @@ use crate::text::{digits, list};
 /// A parsed reference to a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PrRef {
-    /// `owner/repo`; `None` means the repository of the checkout.
+    /// `owner/repo`, or the name of a repository or project without its owner; `None` means the
+    /// repository of the checkout.
     pub(crate) repo: Option<String>,
     pub(crate) number: i64,
 }
@@ -31,7 +32,13 @@ impl PrRef {
             }
             None => text.rsplit_once('#')?,
         };
-        let is_one = repo.split('/').count() == 2 && repo.split('/').all(|part| !part.is_empty());
+        let parts = if text.starts_with("https://") {
+            2..=2
+        } else {
+            1..=2
+        };
+        let is_one = parts.contains(&repo.split('/').count())
+            && repo.split('/').all(|part| !part.is_empty());
         let number = digits(number)?;
         if repo.is_empty() || is_one {
             let repo = Some(repo.to_owned()).filter(|repo| !repo.is_empty());
@@ -44,6 +51,11 @@ impl PrRef {
     pub(crate) fn bare(text: &str) -> Option<Self> {
         let number = digits(text)?;
         (number > 0).then_some(Self { repo: None, number })
+    }
+
+    /// True for a repository or project without its owner.
+    pub(crate) fn is_short(&self) -> bool {
+        self.repo.as_ref().is_some_and(|repo| !repo.contains('/'))
     }
 
     /// Returns the project of the pull request. The error for an unknown project has a hint how to
@@ -71,6 +83,12 @@ impl PrRef {
             fitting.retain(|project| project.project_id == here.project_id);
         }
         match fitting.len() {
+            0 if self.is_short() => {
+                let what = format!("there is no project or repository named {repo}");
+                CommandError::not_found(what).fail_with_hint(
+                    "use owner/repo#42 or the URL; `remand project list` lists the projects",
+                )
+            }
             0 => {
                 let what = format!("there is no project for the repository {repo}");
                 CommandError::not_found(what).fail_with_hint(format!(
@@ -101,8 +119,11 @@ pub(crate) fn project_here(ctx: &CommandContext) -> Result<Option<Project>> {
 }
 
 fn is_of(project: &Project, repo: &str) -> bool {
-    let known = project.repo.as_ref();
-    known.is_some_and(|known| known.eq_ignore_ascii_case(repo))
+    let is_name = |known: &str| known.eq_ignore_ascii_case(repo);
+    let known = project.repo.as_deref();
+    known.is_some_and(|known| {
+        is_name(known) || known.split_once('/').is_some_and(|(_, name)| is_name(name))
+    }) || project.project_id.as_str() == repo
 }
 
 #[cfg(test)]
@@ -139,7 +160,8 @@ mod tests {
             ("ada/engine#+1", None),
             ("ada/engine#-1", None),
             ("ada/engine#99999999999999999999", None),
-            ("ada#1", None),
+            ("engine#42", Some((Some("engine"), 42))),
+            ("https://github.com/engine/pull/42", None),
             ("c1", None),
             ("fix/a/b#1", None),
         ] {

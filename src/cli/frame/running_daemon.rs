@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use super::context::CommandContext;
 use super::ui::{Line, TextStyle};
+use crate::blackboard as bb;
 use crate::cli::service::{Elsewhere, FoundUnit, Owner};
 use crate::clock::Time;
 use crate::daemon::{self, Record};
-use crate::explain::Because;
+use crate::explain::Daemon;
 use crate::text::prefixed;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -89,13 +90,11 @@ impl RunningDaemon {
 /// Command in the line that `absence` prints.
 pub(crate) const START: &str = "remand run";
 
-/// Prints, as the first line, that no daemon is running while work waits for one. True if printed.
-pub(crate) fn absence(
-    ctx: &mut CommandContext,
-    waits: impl IntoIterator<Item = Because>,
-) -> Result<bool> {
-    let is_awaited = waits.into_iter().any(Because::waits_for_daemon);
-    if !is_awaited || daemon::holder(&ctx.settings()?.blackboard).is_some() {
+/// Prints, as the first line, that no daemon is running while there are changes that it would
+/// watch. True if printed.
+pub(crate) fn absence(ctx: &mut CommandContext) -> Result<bool> {
+    let is_running = ctx.around()?.daemon == Daemon::Runs;
+    if is_running || !ctx.read(bb::any_live_change)? {
         return Ok(false);
     }
     let text = format!("no daemon is running: start it with `{START}` or `remand service install`");

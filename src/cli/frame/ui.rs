@@ -36,6 +36,9 @@ pub(crate) struct Ui {
 /// Number of columns of text that is wrapped even without a terminal.
 const PIPE_WIDTH: usize = 80;
 
+/// Number of lines of a terminal that does not report it.
+const DEFAULT_HEIGHT: usize = 24;
+
 /// Output format, for people or for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -95,6 +98,13 @@ impl Ui {
         self.fits_screen = self.is_screen();
     }
 
+    /// Number of lines left on a screen that is redrawn; `None` elsewhere.
+    pub(crate) fn room(&self) -> Option<usize> {
+        let kept = self.kept.as_ref().filter(|_| self.fits_screen)?;
+        let height = height().unwrap_or(DEFAULT_HEIGHT);
+        Some(height.saturating_sub(kept.lines().count()))
+    }
+
     /// Returns the output since `keep`.
     pub(crate) fn take(&mut self) -> String {
         self.kept.take().unwrap_or_default()
@@ -103,7 +113,7 @@ impl Ui {
     /// Draws buffered output over the previous one; in a pipe, prints it, with blank lines between.
     pub(crate) fn draw(&mut self, picture: &str, is_first: bool) -> io::Result<()> {
         if self.is_screen() {
-            let height = height().unwrap_or(24);
+            let height = height().unwrap_or(DEFAULT_HEIGHT);
             let lines = fit(picture, height);
             // Cleared before drawing: after a full-width line, a clear would erase its last column.
             let drawn = lines.join("\r\n");

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::ask::{self, Ask};
 use super::choice::{ProjectChoice, words};
-use super::{project_gates, project_setup, write};
+use super::{InitArgs, project_gates, project_setup, write};
 use crate::cli::frame::{CommandContext, CommandError};
 use crate::config::Loaded;
 
@@ -40,6 +40,33 @@ impl ProjectFlags {
     pub(crate) fn is_given(&self) -> bool {
         self.setup.is_some() || !self.gates.is_empty() || self.label.is_some() || self.shadow
     }
+}
+
+/// Returns the arguments with which `remand init` would add this repository, if there is no config
+/// file yet and a person can answer its questions.
+pub(crate) fn first_file(
+    flags: &ProjectFlags,
+    new: &NewProject<'_>,
+    ctx: &CommandContext,
+) -> Result<Option<InitArgs>> {
+    let can_ask = Ask::new(flags.yes || ctx.out.is_json()).is_asking();
+    // `init` does not have the options for another remote.
+    if !can_ask || new.repo.is_some() || ctx.settings()?.file.is_some() {
+        return Ok(None);
+    }
+    Ok(Some(InitArgs {
+        agent: None,
+        review_agent: None,
+        gates: flags.gates.clone(),
+        setup: flags.setup.clone(),
+        no_try: false,
+        projects: vec![new.path.to_owned()],
+        name: new.name.map(str::to_owned),
+        label: flags.label.clone(),
+        shadow: flags.shadow,
+        yes: false,
+        force: false,
+    }))
 }
 
 /// A repository as named on the command line.

@@ -104,7 +104,7 @@ pub(super) fn show(args: &ShowArgs, ctx: &mut CommandContext) -> Result<ExitCode
 fn print(ctx: &mut CommandContext, report: &ProjectReport) -> Result<()> {
     let (project, settings) = (&report.project, &report.settings);
     ctx.out.line(Line::new().strong(&project.project_id))?;
-    ctx.field_if("removed", report.removed_at)?;
+    ctx.field_if("removed", report.removed_at.map(Time::local))?;
     print_location(ctx, project)?;
     ctx.field("agent", settings.agent.as_deref().unwrap_or("none"))?;
     ctx.field_if("reviewer", settings.review_agent.as_ref())?;

@@ -11,13 +11,28 @@ use crate::sanitize::cap;
 
 /// Prints the answer to an operator command: the change as it is now, and its explanation.
 pub(crate) fn told(ctx: &mut CommandContext, id: &ChangeId, what: &str) -> Result<ExitCode> {
+    print_told(ctx, id, what).map(|_| ExitCode::Done)
+}
+
+/// Like `told`, for a command after which the change should make progress: the exit code is 5 if
+/// it is held or needs a person.
+pub(crate) fn told_progress(
+    ctx: &mut CommandContext,
+    id: &ChangeId,
+    what: &str,
+) -> Result<ExitCode> {
+    print_told(ctx, id, what).map(ExitCode::of_change)
+}
+
+fn print_told(ctx: &mut CommandContext, id: &ChangeId, what: &str) -> Result<Because> {
     let around = ctx.around()?;
     let view = ctx.read(|conn| ChangeView::of(conn, id, around))?;
     ctx.show(&view, |ctx, view| {
         let line = Line::new().strong(id).plain(format!(" {what}"));
         ctx.out.line(line)?;
         print_answer(ctx, &view.why)
-    })
+    })?;
+    Ok(view.why.because)
 }
 
 /// Prints the explanation, its age, and the commands to type.
@@ -51,7 +66,7 @@ pub(crate) fn print_answer_without(
 }
 
 /// Style of an explanation on a terminal.
-fn style_of(because: Because) -> TextStyle {
+pub(crate) fn style_of(because: Because) -> TextStyle {
     match because {
         Because::NeedsYou | Because::HolderDied | Because::NothingOpen => TextStyle::Bad,
         Because::Paused
