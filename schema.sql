@@ -131,6 +131,8 @@ CREATE TABLE changes (
     auto_review    INTEGER NOT NULL DEFAULT 1 CHECK (auto_review IN (0, 1)), -- 0: a person starts each review and each fix
     opens_pr       INTEGER NOT NULL DEFAULT 0 CHECK (opens_pr IN (0, 1)),  -- remand opens its pull request
     waits_for      TEXT,                           -- change that must be merged before this one is started
+    auto_address   INTEGER NOT NULL DEFAULT 1 CHECK (auto_address IN (0, 1)), -- 0: feedback on the PR is fixed only when a person says so
+    skip_tests     INTEGER NOT NULL DEFAULT 1 CHECK (skip_tests IN (0, 1)),   -- 0: gates and review verify it, and the board shows that
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),
@@ -754,8 +756,8 @@ SELECT
         WHEN state = 'queued' THEN 'Backlog'
         WHEN state IN ('implementing', 'refining', 'addressing_feedback', 'self_review_failed') THEN 'In progress'
         WHEN state IN ('pending_self_review', 'self_reviewing', 'awaiting_pr_feedback', 'reviewing_pr') THEN 'Code review'
+        WHEN state = 'approved' OR (state = 'ready_for_human_review' AND NOT skip_tests) THEN 'Verified'
         WHEN state IN ('self_review_passed', 'pr_created', 'ready_for_human_review') THEN 'Waiting approval'
-        WHEN state = 'approved' THEN 'Verified'
         ELSE 'Done'
     END AS board_column,
     change_id, title, project_id, branch, state,

@@ -227,6 +227,10 @@ pub(crate) struct Change {
     pub(crate) opens_pr: bool,
     /// Change that must be merged before work on this one starts.
     pub(crate) waits_for: Option<ChangeId>,
+    /// Cleared if feedback on its pull request is fixed only when a person says so.
+    pub(crate) auto_address: bool,
+    /// Set if a person has to verify it after its review.
+    pub(crate) skip_tests: bool,
     pub(crate) created_at: Time,
     pub(crate) updated_at: Time,
 }
@@ -263,6 +267,14 @@ pub(crate) struct Bounds {
     /// `None` means unlimited, as for the cost.
     pub(crate) max_tokens: Option<i64>,
     pub(crate) max_cost_micros: Option<i64>,
+}
+
+/// Settings of a new change about its reviews.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReviewRules {
+    pub(crate) stage: ReviewStage,
+    pub(crate) auto_address: bool,
+    pub(crate) skip_tests: bool,
 }
 
 /// Maximum number of fixes per round, and the source of that limit.
@@ -352,6 +364,11 @@ impl Change {
         }
     }
 
+    /// Returns the column of the board.
+    pub(crate) fn column(&self) -> &'static str {
+        self.state.column(self.skip_tests)
+    }
+
     pub(crate) fn has_pr(&self) -> bool {
         self.pr_number.is_some()
     }
@@ -407,8 +424,9 @@ impl State {
         )
     }
 
-    /// Returns the column of the board.
-    pub(crate) fn column(self) -> &'static str {
+    /// Returns the column of the board. Without `skip_tests`, gates and review have verified a change
+    /// that is ready.
+    pub(crate) fn column(self, skip_tests: bool) -> &'static str {
         match self {
             Self::Escalated => "Needs you",
             Self::Queued => "Backlog",
@@ -420,6 +438,7 @@ impl State {
             | Self::SelfReviewing
             | Self::AwaitingPrFeedback
             | Self::ReviewingPr => "Code review",
+            Self::ReadyForHumanReview if !skip_tests => "Verified",
             Self::SelfReviewPassed | Self::PrCreated | Self::ReadyForHumanReview => {
                 "Waiting approval"
             }

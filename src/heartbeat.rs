@@ -411,6 +411,11 @@ mod tests {
                     max_tokens: None,
                     max_cost_micros: None,
                 },
+                review: crate::change::ReviewRules {
+                    stage: crate::change::ReviewStage::BeforePr,
+                    auto_address: true,
+                    skip_tests: true,
+                },
                 own_max_fix_cycles: None,
                 shadow: None,
                 actor: "ann".into(),

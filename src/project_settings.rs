@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::whole;
-use crate::change::{Bounds, ReviewStage, Shadow};
+use crate::change::{Bounds, ReviewRules, Shadow};
 use crate::closed_enum::closed_enum;
 use crate::discover::Discover;
 use crate::finding::Severity;
@@ -44,6 +44,7 @@ pub(crate) struct ProjectSettings {
     /// `None` if only pull requests that somebody named are adopted.
     pub(crate) discover: Option<Discover>,
     pub(crate) implement: ImplementSettings,
+    pub(crate) review: ReviewRules,
 }
 
 /// Table `[implement]`: defaults of `remand add`.
@@ -51,7 +52,6 @@ pub(crate) struct ProjectSettings {
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct ImplementSettings {
     pub(crate) auto_review: bool,
-    pub(crate) review: ReviewStage,
     pub(crate) open_pr: bool,
     pub(crate) draft: bool,
     /// Template for branch names: `{slug}` stands for the words of the title.

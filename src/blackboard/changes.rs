@@ -5,7 +5,7 @@ use super::{BoardError, Result, from_row};
 use crate::blackboard::operator::fix_bound;
 use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::tasks;
-use crate::change::{Bounds, Change, ChangeId, ProjectId, State};
+use crate::change::{Bounds, Change, ChangeId, ProjectId, ReviewRules, State};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
 use crate::state::{self, Facts, Move, Trigger};
@@ -25,6 +25,7 @@ pub(crate) struct NewChange {
     /// Limits from the settings. Their `max_fix_cycles` applies until the daemon has read the
     /// settings.
     pub(crate) bounds: Bounds,
+    pub(crate) review: ReviewRules,
     /// Limit set by a person.
     pub(crate) own_max_fix_cycles: Option<i64>,
     /// `None` to use the project's setting.
@@ -58,14 +59,18 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
     conn.execute(
         "INSERT INTO changes (change_id, project_id, title, branch, base, head, worktree, host, state, on_max_cycles,
              max_fix_cycles, own_max_fix_cycles, max_total_fixes, max_run_ms, max_tokens, max_cost_micros, stopped,
-             shadow_word, shadow, created_at, updated_at)
+             shadow_word, shadow, review, auto_address, skip_tests, created_at, updated_at)
          VALUES (:change_id, :project_id, :title, :branch, :base, :head, :worktree, :host, :state, :on_max_cycles,
              :max_fix_cycles, :own_max_fix_cycles, max(:max_total_fixes, :max_fix_cycles), :max_run_ms, :max_tokens,
              :max_cost_micros,
              EXISTS (SELECT 1 FROM stops WHERE project_id IS NULL OR project_id = :project_id),
-             :shadow, coalesce(:shadow, (SELECT shadow FROM projects WHERE project_id = :project_id), 0), :now, :now)",
+             :shadow, coalesce(:shadow, (SELECT shadow FROM projects WHERE project_id = :project_id), 0),
+             :review, :auto_address, :skip_tests, :now, :now)",
         params! {
             change_id, now,
+            review: new.review.stage,
+            auto_address: new.review.auto_address,
+            skip_tests: new.review.skip_tests,
             on_max_cycles: new.bounds.on_max_cycles,
             max_fix_cycles: most_fixes,
             max_total_fixes: new.bounds.max_total_fixes,

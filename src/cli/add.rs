@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::wait::{self, Waiting};
 use crate::blackboard::{self as bb, NewChange, NewTask, Project};
-use crate::change::{Bounds, ChangeId, ReviewStage, State};
+use crate::change::{Bounds, ChangeId, ReviewRules, ReviewStage, State};
 use crate::cli::frame::pr_ref::project_here;
 use crate::cli::frame::{
     CommandContext, CommandError, ExitCode, read_text, refuse_agents, wait as wait_for,
@@ -177,10 +177,10 @@ pub(crate) fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
     let evaluators = ctx.evaluators(&settings)?;
     let most_fixes =
         settings.max_fix_cycles(project.project_id.as_str(), max_fix_cycles(&evaluators));
-    let review = if args.no_review {
+    let stage = if args.no_review {
         ReviewStage::Off
     } else {
-        rules.implement.review
+        rules.review.stage
     };
     let new = |actor: &str| NewTask {
         change: NewChange {
@@ -196,6 +196,10 @@ pub(crate) fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
                 max_fix_cycles: most_fixes.most,
                 ..rules.bounds
             },
+            review: ReviewRules {
+                stage,
+                ..rules.review
+            },
             own_max_fix_cycles: args.max_cycles,
             shadow: None,
             actor: actor.to_owned(),
@@ -204,8 +208,7 @@ pub(crate) fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
         source,
         priority: args.priority.unwrap_or(rules.implement.priority),
         own_worktree: branch.is_own,
-        review,
-        auto_review: args.auto_review || rules.implement.auto_review || review == ReviewStage::Off,
+        auto_review: args.auto_review || rules.implement.auto_review || stage == ReviewStage::Off,
         opens_pr,
         after: after.clone(),
     };

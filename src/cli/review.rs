@@ -9,7 +9,7 @@ use clap::Args;
 use super::project::say_who_works;
 use super::shadow;
 use crate::blackboard::{self as bb, BoardError, Conn, NewChange, Project};
-use crate::change::{Bounds, Change, ChangeId, Shadow, State};
+use crate::change::{Bounds, Change, ChangeId, ReviewRules, ReviewStage, Shadow, State};
 use crate::cli::frame::{CommandContext, CommandError, ExitCode, found, refused_for};
 use crate::cli::view::print_change::told;
 use crate::config::Loaded;
@@ -127,6 +127,11 @@ fn enter(
         bounds: Bounds {
             max_fix_cycles: most_fixes.most,
             ..own.bounds
+        },
+        // It was asked for, whatever the settings say.
+        review: ReviewRules {
+            stage: ReviewStage::BeforePr,
+            ..own.review
         },
         own_max_fix_cycles: args.max_cycles,
         shadow: shadow::word(args.shadow, settings, id, in_force),

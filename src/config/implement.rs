@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Complaint;
 use crate::branch_name::{SLUG, check_branch_name};
-use crate::change::ReviewStage;
 use crate::project_settings::ImplementSettings;
 use crate::toml_path::KeyPath;
 use crate::work::Priority;
@@ -14,7 +13,6 @@ use crate::work::Priority;
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(crate) struct ImplementOverrides {
     auto_review: Option<bool>,
-    review: Option<ReviewStage>,
     open_pr: Option<bool>,
     draft: Option<bool>,
     branch: Option<String>,
@@ -25,7 +23,6 @@ impl ImplementSettings {
     pub(super) fn with(&self, own: ImplementOverrides) -> Self {
         Self {
             auto_review: own.auto_review.unwrap_or(self.auto_review),
-            review: own.review.unwrap_or(self.review),
             open_pr: own.open_pr.unwrap_or(self.open_pr),
             draft: own.draft.unwrap_or(self.draft),
             branch: own.branch.unwrap_or_else(|| self.branch.clone()),

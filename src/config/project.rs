@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Loaded, location};
-use crate::change::{Bounds, FixBound};
+use crate::change::{Bounds, FixBound, ReviewRules, ReviewStage};
 use crate::clock::Zone;
 use crate::diagnostic::nearest;
 use crate::project_settings::{ProjectDayBound, ProjectSettings};
@@ -122,6 +122,17 @@ impl Loaded {
             shadow: own.shadow.unwrap_or(config.shadow),
             push: config.push.with(own.push.unwrap_or_default()),
             discover: own.discover,
+            review: ReviewRules {
+                stage: review_stage(
+                    own.enabled.unwrap_or(common.enabled),
+                    own.self_review_before_pr
+                        .unwrap_or(common.self_review_before_pr),
+                ),
+                auto_address: own
+                    .auto_address_review_comments
+                    .unwrap_or(common.auto_address_review_comments),
+                skip_tests: own.skip_tests.unwrap_or(common.skip_tests),
+            },
             implement: config.implement.with(own.implement.unwrap_or_default()),
         }
     }
@@ -151,6 +162,14 @@ impl Loaded {
     /// Time zone in which a day starts at midnight.
     pub(crate) fn timezone(&self) -> Zone {
         self.config.r#loop.timezone
+    }
+}
+
+fn review_stage(enabled: bool, before_pr: bool) -> ReviewStage {
+    match (enabled, before_pr) {
+        (false, _) => ReviewStage::Off,
+        (true, false) => ReviewStage::OnPr,
+        (true, true) => ReviewStage::BeforePr,
     }
 }
 

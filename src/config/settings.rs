@@ -119,6 +119,10 @@ pub(crate) struct Loop {
     #[serde(deserialize_with = "whole::<_, _, 0, 100>")]
     pub(crate) max_gate_rounds: i64,
     pub(crate) main_checkout: MainCheckout,
+    pub(crate) enabled: bool,
+    pub(crate) self_review_before_pr: bool,
+    pub(crate) auto_address_review_comments: bool,
+    pub(crate) skip_tests: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -238,6 +242,10 @@ pub(crate) struct ProjectOverrides {
     #[serde(default, deserialize_with = "whole_or_none::<_, _, 0, 100>")]
     pub(super) max_gate_rounds: Option<i64>,
     pub(super) main_checkout: Option<MainCheckout>,
+    pub(super) enabled: Option<bool>,
+    pub(super) self_review_before_pr: Option<bool>,
+    pub(super) auto_address_review_comments: Option<bool>,
+    pub(super) skip_tests: Option<bool>,
     #[serde(default, deserialize_with = "command_or_nothing_if_set")]
     pub(super) setup: Option<Vec<String>>,
     pub(super) setup_again_on: Option<Vec<String>>,

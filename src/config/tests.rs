@@ -335,6 +335,7 @@ fn a_project_overrides_what_it_names() {
         review_agent: Some("codex".into()),
         gates: common.gates.clone(),
         implement: common.implement.clone(),
+        review: common.review,
         gate_in: GateIn::Checkout,
         red_base: RedBase::Hold,
         worktree_roots: vec![home.path("trees")],
@@ -531,8 +532,11 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     loop.severity_threshold = "medium"  (default)
     loop.max_gate_rounds = 2  (default)
     loop.main_checkout = "report"  (default)
+    loop.enabled = true  (default)
+    loop.self_review_before_pr = true  (default)
+    loop.auto_address_review_comments = true  (default)
+    loop.skip_tests = true  (default)
     implement.auto_review = false  (default)
-    implement.review = "before_pr"  (default)
     implement.open_pr = true  (default)
     implement.draft = false  (default)
     implement.branch = "remand/{slug}"  (default)

@@ -17,8 +17,10 @@ pub(crate) fn propose(
         return None;
     }
     let begins_round = pending.iter().any(|rejection| rejection.by_person);
-    // A person starts each fix.
-    if !change.auto_review && !begins_round {
+    if !pending
+        .iter()
+        .any(|rejection| starts_fix(change, rejection))
+    {
         return None;
     }
     if let Some(escalation) = reached(change, history, begins_round) {
@@ -33,6 +35,16 @@ pub(crate) fn propose(
         rejections: ids.collect(),
         begins_round,
     })
+}
+
+/// True if a rejection leads to a fix by itself: those by remand and by gates, and those by people on the pull request,
+/// unless the change's settings leave that to a person at the command line.
+pub(crate) fn starts_fix(change: &Change, rejection: &Rejection) -> bool {
+    match (rejection.by_person, rejection.login()) {
+        (false, _) => change.auto_review,
+        (true, Some(_)) => change.auto_address,
+        (true, None) => true,
+    }
 }
 
 /// States in which a fix may start. In the others a rejection waits for the running review or fix.

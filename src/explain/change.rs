@@ -6,7 +6,7 @@ use super::facts::{Daemon, Facts, Holder, Situation};
 use super::note::{Note, not_in_force_command, stop_command, stop_sentence};
 use super::shadow::in_shadow;
 use crate::change::State;
-use crate::evaluator::review_feedback::takes_fixes;
+use crate::evaluator::review_feedback::{starts_fix, takes_fixes};
 use crate::event::body::{self, Action, Cause, PullChange};
 use crate::event::{Event, EventType};
 use crate::human_time::{ago, ahead};
@@ -326,7 +326,10 @@ fn and_next_look(facts: &Facts, mut explanation: Explanation) -> Explanation {
 fn idle(facts: &Facts) -> Explanation {
     let change = &facts.row.change;
     let id = &change.change_id;
-    let is_manual = !change.auto_review && !facts.pending.iter().any(|one| one.by_person);
+    let is_manual = match facts.pending.as_slice() {
+        [] => !change.auto_review,
+        pending => !pending.iter().any(|one| starts_fix(change, one)),
+    };
     let explanation = match (facts.pending.first(), change.state) {
         (None, State::ReadyForHumanReview | State::Approved) if facts.new_head().is_some() => {
             new_head_is_read(facts)

@@ -136,6 +136,7 @@ impl Intake {
             host: self.settings.host.clone(),
             state,
             bounds: rules.bounds,
+            review: rules.review,
             own_max_fix_cycles: ask.max_fix_cycles,
             shadow: ask.shadow,
             actor: ask.actor.clone(),

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::engine::Engine;
 use crate::blackboard::{self as bb, Claimed, Conn, Holding, NewChange, Result, TakenIn};
-use crate::change::{Bounds, Change, ChangeId, FinalVerdict, OnMaxCycles, ProjectId, State};
+use crate::change::{
+    Bounds, Change, ChangeId, FinalVerdict, OnMaxCycles, ProjectId, ReviewRules, ReviewStage, State,
+};
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent};
 use crate::finding::{Category, Finding, Severity, Verdict};
@@ -266,12 +268,17 @@ pub(in crate::blackboard) fn proposal(conn: &Conn, id: &ChangeId) -> Result<Opti
     let takes_fixes = matches!(
         change.state,
         State::SelfReviewFailed
+            | State::SelfReviewPassed
             | State::AwaitingPrFeedback
             | State::ReadyForHumanReview
             | State::Approved
     );
     let pending = bb::rejections_of(conn, id, Some(RejectionState::Pending))?;
-    if pending.is_empty() || !takes_fixes {
+    let starts = |rejection: &Rejection| match (rejection.by_person, rejection.login()) {
+        (false, _) => change.auto_review,
+        (true, login) => change.auto_address || login.is_none(),
+    };
+    if !pending.iter().any(starts) || !takes_fixes {
         return Ok(None);
     }
     let begins_round = pending.iter().any(|rejection| rejection.by_person);
@@ -348,6 +355,11 @@ pub(in crate::blackboard) fn new_change(n: usize) -> NewChange {
             max_run_ms: 3_600_000,
             max_tokens: None,
             max_cost_micros: None,
+        },
+        review: ReviewRules {
+            stage: ReviewStage::BeforePr,
+            auto_address: true,
+            skip_tests: true,
         },
         own_max_fix_cycles: None,
         shadow: None,

@@ -31,7 +31,6 @@ fn new_task(n: usize) -> NewTask {
         source: Source::Manual,
         priority: Priority::P2,
         own_worktree: true,
-        review: ReviewStage::BeforePr,
         auto_review: true,
         opens_pr: true,
         after: None,
@@ -156,18 +155,20 @@ fn a_rejection_takes_back_a_pull_request_that_is_not_open_yet() {
 fn without_reviews_the_pull_request_follows_the_implementation() {
     let mut story = Story::begin();
     let id = story
-        .task(|new| new.review = ReviewStage::Off)
+        .task(|new| new.change.review.stage = ReviewStage::Off)
         .unwrap()
         .change_id;
     assert_eq!(story.implement().state, State::SelfReviewPassed);
     assert_eq!(story.open_pull().state, State::ReadyForHumanReview);
     let local = |new: &mut NewTask| {
-        new.review = ReviewStage::Off;
+        new.change.review.stage = ReviewStage::Off;
         new.opens_pr = false;
     };
     story.task(local).unwrap();
     assert_eq!(story.implement().state, State::ReadyForHumanReview);
-    story.task(|new| new.review = ReviewStage::OnPr).unwrap();
+    story
+        .task(|new| new.change.review.stage = ReviewStage::OnPr)
+        .unwrap();
     assert_eq!(story.implement().state, State::SelfReviewPassed);
     let claimed = story.claim();
     let opened = OpenedPull {

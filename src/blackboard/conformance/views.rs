@@ -51,7 +51,7 @@ fn what_needs_a_person_is_counted_and_told() {
     story.engine.read(|conn| {
         let counted = bb::counted(conn)?;
         assert_eq!(counted.needs_you, [change.change_id.to_string()]);
-        assert_eq!(counted.columns[State::Escalated.column()], 1);
+        assert_eq!(counted.columns[State::Escalated.column(true)], 1);
         assert_eq!(counted.items[&Status::Available], 0);
         let handed = handed_over_since(conn, 0)?;
         assert_eq!(handed[0].change, change.change_id.as_str());

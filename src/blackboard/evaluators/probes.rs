@@ -41,9 +41,10 @@ pub(crate) fn any_pending(
          CROSS JOIN events ON events.id = newest.event_id
          LEFT JOIN pulls ON pulls.change_id = changes.change_id AND changes.pr_number IS NOT NULL
          WHERE newest.state = 'pending' AND changes.state IN (SELECT value FROM json_each(:states))
-             AND (changes.auto_review OR EXISTS (
-                 SELECT 1 FROM rejections asked WHERE asked.change_id = newest.change_id
-                     AND asked.state = 'pending' AND asked.by_person))
+             AND ((changes.auto_review AND changes.auto_address) OR EXISTS (
+                 SELECT 1 FROM rejections asked JOIN events ON events.id = asked.event_id
+                 WHERE asked.change_id = newest.change_id AND asked.state = 'pending'
+                     AND iif(asked.by_person, changes.auto_address OR events.actor_id NOT GLOB 'github:*', changes.auto_review)))
              AND NOT EXISTS (
                  SELECT 1 FROM rejections later WHERE later.change_id = newest.change_id
                      AND later.state = 'pending' AND later.event_id > newest.event_id)

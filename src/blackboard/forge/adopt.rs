@@ -2,7 +2,7 @@
 
 use super::{pull_request_text, pulls};
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::work::items;
+use crate::blackboard::work::{finish, items};
 use crate::blackboard::{BoardError, NewChange, Result, changes};
 use crate::change::{AdoptedBy, Change, ChangeId, ProjectId, State};
 use crate::clock::Time;
@@ -61,6 +61,10 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
     crate::blackboard::append(conn, &adopted, now)?;
     pull_request_text::set_purpose(conn, id, &adoption.purpose, now)?;
     let change = crate::blackboard::change(conn, id)?;
+    if change.state == State::AwaitingPrFeedback && !change.is_reviewed() {
+        let passed = finish::pass_unreviewed(conn, &change, now)?;
+        return Ok((passed, true));
+    }
     if change.state == State::AwaitingPrFeedback {
         let key = format!("code_review:{id}:{}", change.head);
         items::insert_item(

@@ -2,7 +2,7 @@
 //! one is judged like any other.
 
 use crate::blackboard::sql::{Connection, FromRow as _, params};
-use crate::blackboard::work::items;
+use crate::blackboard::work::{finish, items};
 use crate::blackboard::{Result, changes, rejections};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
@@ -37,6 +37,9 @@ pub(crate) fn review_new_head(
         changes::advance(conn, id, Trigger::HeadMoved, actor, now)?;
     }
     let moved = changes::move_head(conn, id, head, now)?;
+    if !moved.is_reviewed() {
+        return finish::pass_unreviewed(conn, &moved, now);
+    }
     queue_review(conn, &moved, actor, now)?;
     Ok(moved)
 }
@@ -104,7 +107,11 @@ pub(crate) fn review_new_base(
         && open.is_empty()
         && crate::blackboard::rejections_of(conn, id, Some(RejectionState::Pending))?.is_empty();
     if had_verdict || under_way.is_some() || is_idle {
-        queue_review(conn, &crate::blackboard::change(conn, id)?, "github", now)?;
+        let change = crate::blackboard::change(conn, id)?;
+        if !change.is_reviewed() {
+            return finish::pass_unreviewed(conn, &change, now).map(drop);
+        }
+        queue_review(conn, &change, "github", now)?;
     }
     Ok(())
 }

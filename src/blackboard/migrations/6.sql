@@ -3,6 +3,8 @@ ALTER TABLE changes ADD COLUMN review TEXT NOT NULL DEFAULT 'before_pr' CHECK (r
 ALTER TABLE changes ADD COLUMN auto_review INTEGER NOT NULL DEFAULT 1 CHECK (auto_review IN (0, 1));
 ALTER TABLE changes ADD COLUMN opens_pr INTEGER NOT NULL DEFAULT 0 CHECK (opens_pr IN (0, 1));
 ALTER TABLE changes ADD COLUMN waits_for TEXT;
+ALTER TABLE changes ADD COLUMN auto_address INTEGER NOT NULL DEFAULT 1 CHECK (auto_address IN (0, 1));
+ALTER TABLE changes ADD COLUMN skip_tests INTEGER NOT NULL DEFAULT 1 CHECK (skip_tests IN (0, 1));
 CREATE INDEX changes_waiting ON changes (waits_for) WHERE waits_for IS NOT NULL;
 
 CREATE TABLE tasks (
@@ -32,3 +34,29 @@ WHEN NEW.event_type NOT IN (
 BEGIN
     SELECT RAISE(ABORT, 'unknown event_type; the types are listed above CREATE TABLE events (.schema events)');
 END;
+
+DROP VIEW board;
+CREATE VIEW board AS
+SELECT
+    CASE
+        WHEN state = 'escalated' THEN 'Needs you'
+        WHEN state = 'queued' THEN 'Backlog'
+        WHEN state IN ('implementing', 'refining', 'addressing_feedback', 'self_review_failed') THEN 'In progress'
+        WHEN state IN ('pending_self_review', 'self_reviewing', 'awaiting_pr_feedback', 'reviewing_pr') THEN 'Code review'
+        WHEN state = 'approved' OR (state = 'ready_for_human_review' AND NOT skip_tests) THEN 'Verified'
+        WHEN state IN ('self_review_passed', 'pr_created', 'ready_for_human_review') THEN 'Waiting approval'
+        ELSE 'Done'
+    END AS board_column,
+    change_id, title, project_id, branch, state,
+    'fix ' || fix_cycle || '/' || max_fix_cycles AS cycle,
+    final_verdict,
+    CASE
+        WHEN stopped THEN (SELECT 'stopped by ' || stopped_by || coalesce(': ' || reason, '') FROM stops
+            WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id ORDER BY stops.project_id IS NOT NULL LIMIT 1)
+        WHEN shadow AND NOT (paused_by_person OR paused_by_rules) THEN 'shadow'
+        WHEN paused THEN 'paused'
+        WHEN held_until IS NOT NULL THEN 'held until ' || held_until || ': ' || hold_reason
+    END AS waiting,
+    decision, updated_at
+FROM changes
+ORDER BY state <> 'escalated', updated_at DESC;

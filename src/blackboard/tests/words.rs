@@ -116,21 +116,22 @@ fn a_change_is_escalated_from_where_it_can_rest() {
 #[test]
 fn the_board_for_people_has_the_columns_of_the_program() {
     let mut story = crate::blackboard::conformance::story::Story::begin();
-    for state in State::ALL {
+    let both = State::ALL.iter().map(|state| (state, true));
+    for (state, skip_tests) in both.chain([(&State::ReadyForHumanReview, false)]) {
         let column: String = story
             .engine
             .write(|conn| {
                 conn.execute("DELETE FROM changes", &[])?;
                 conn.execute(
                     "INSERT INTO changes (change_id, project_id, title, branch, base, head, worktree, host, state,
-                         escalated_from, max_fix_cycles, max_total_fixes, max_run_ms, created_at, updated_at)
-                     VALUES ('c1', 'shop', '', '', '', '', '', '', :state, iif(:state = 'escalated', 'queued', NULL), 1, 1, 1,
+                         escalated_from, skip_tests, max_fix_cycles, max_total_fixes, max_run_ms, created_at, updated_at)
+                     VALUES ('c1', 'shop', '', '', '', '', '', '', :state, iif(:state = 'escalated', 'queued', NULL), :skip_tests, 1, 1, 1,
                          '2026-11-16T08:00:00.000Z', '2026-11-16T08:00:00.000Z')",
-                    params! { state },
+                    params! { state, skip_tests },
                 )?;
                 conn.one("SELECT board_column FROM board", &[], |row| row.get(0))
             })
             .unwrap();
-        assert_eq!(column, state.column(), "{state}");
+        assert_eq!(column, state.column(skip_tests), "{state}");
     }
 }

@@ -70,7 +70,7 @@ pub(crate) fn board_row(conn: &Connection, change: Change) -> Result<BoardRow> {
         params! { id: change.change_id },
     )?;
     Ok(BoardRow {
-        column: change.state.column(),
+        column: change.column(),
         change,
         open_item,
         last_run,
@@ -101,11 +101,12 @@ pub(crate) struct Counted {
 pub(crate) fn counted(conn: &Connection) -> Result<Counted> {
     let mut counted = Counted::default();
     conn.each(
-        "SELECT state, count(*) FROM changes GROUP BY state",
+        "SELECT state, skip_tests, count(*) FROM changes GROUP BY state, skip_tests",
         &[],
         |row| {
-            let column = row.get::<State>(0)?.column();
-            *counted.columns.entry(column).or_insert(0) += number(row)?;
+            let column = row.get::<State>(0)?.column(row.get(1)?);
+            let changes: i64 = row.get(2)?;
+            *counted.columns.entry(column).or_insert(0) += usize::try_from(changes).unwrap_or(0);
             Ok(())
         },
     )?;

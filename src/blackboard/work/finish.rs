@@ -309,19 +309,27 @@ pub(crate) fn next_review(
     key: String,
     now: Time,
 ) -> Result<Change> {
-    let id = &change.change_id;
     if !change.is_reviewed() {
-        return match change.state {
-            State::AwaitingPrFeedback => {
-                changes::advance(conn, id, Trigger::NothingPending, "remand", now)
-            }
-            _ => tasks::leave_self_review(conn, change.clone(), now),
-        };
+        return pass_unreviewed(conn, change, now);
     }
     if change.auto_review {
         requeue_review(conn, change, key, now)?;
     }
-    crate::blackboard::change(conn, id)
+    crate::blackboard::change(conn, &change.change_id)
+}
+
+/// Moves a change that remand does not review to its next stage.
+pub(crate) fn pass_unreviewed(conn: &Connection, change: &Change, now: Time) -> Result<Change> {
+    let to = |trigger| changes::advance(conn, &change.change_id, trigger, "remand", now);
+    if change.state == State::AwaitingPrFeedback {
+        return to(Trigger::NothingPending);
+    }
+    let passed = if change.state == State::PendingSelfReview {
+        to(Trigger::SkipToPr)?
+    } else {
+        change.clone()
+    };
+    tasks::leave_self_review(conn, passed, now)
 }
 
 /// Lists the feedback that was not given to any run, and hands the change to a person.
@@ -349,6 +357,9 @@ fn hand_over_rest(
 
 /// Queues another review of a head, because its verdict is missing or no longer counts.
 pub(crate) fn review_again(conn: &Connection, change: &Change, now: Time) -> Result<()> {
+    if !change.is_reviewed() {
+        return pass_unreviewed(conn, change, now).map(drop);
+    }
     requeue_review(conn, change, items::review_key(change, now), now)
 }
 

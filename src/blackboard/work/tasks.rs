@@ -29,7 +29,6 @@ pub(crate) struct NewTask {
     pub(crate) priority: Priority,
     /// Set if remand creates the worktree.
     pub(crate) own_worktree: bool,
-    pub(crate) review: ReviewStage,
     /// Cleared if a person starts each review and each fix.
     pub(crate) auto_review: bool,
     /// Set if remand opens a pull request.
@@ -78,10 +77,9 @@ pub(crate) fn add_task(conn: &Connection, new: &NewTask, now: Time) -> Result<Ch
     let entered = changes::insert_change(conn, &new.change, now)?;
     let id = &entered.change_id;
     conn.execute(
-        "UPDATE changes SET own_worktree = :own_worktree, review = :review, auto_review = :auto_review,
-             opens_pr = :opens_pr, waits_for = :waits_for
+        "UPDATE changes SET own_worktree = :own_worktree, auto_review = :auto_review, opens_pr = :opens_pr, waits_for = :waits_for
          WHERE change_id = :id",
-        params! { waits_for, id; new.{ own_worktree, review, auto_review, opens_pr } },
+        params! { waits_for, id; new.{ own_worktree, auto_review, opens_pr } },
     )?;
     conn.execute(
         "INSERT INTO tasks (change_id, text, spec, issue, agent, review_agent, model, draft)

@@ -113,7 +113,7 @@ fn the_printing_of_everything_is_not_there() {
 #[test]
 fn a_file_with_another_name_is_refused() {
     assert_snapshot!(load_error("fixx.md", ""), @"FOLDER/fixx.md is not a prompt; allowed names: implement.md, review.md, fix.md and again.md");
-    assert_snapshot!(load_error("fix.txt", ""), @"FOLDER/fix.txt is not a prompt; allowed names: review.md, fix.md and again.md");
+    assert_snapshot!(load_error("fix.txt", ""), @"FOLDER/fix.txt is not a prompt; allowed names: implement.md, review.md, fix.md and again.md");
 }
 
 #[test]
