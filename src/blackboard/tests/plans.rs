@@ -61,7 +61,10 @@ const BY_HAND: &[(&str, &str)] = &[
     ),
     ("board_view.rs", "SELECT * FROM changes ORDER BY"),
     // Counted, and not read.
-    ("board_view.rs", "SELECT state, skip_tests, count(*) FROM changes"),
+    (
+        "board_view.rs",
+        "SELECT state, skip_tests, count(*) FROM changes",
+    ),
     (
         "projects.rs",
         "SELECT state, skip_tests, count(*) AS number FROM changes",
