@@ -399,7 +399,7 @@ impl Task {
                     severity: one.finding.severity,
                     text: one.finding.titled_text(),
                     path: one.finding.path.clone(),
-                    line: one.finding.line.and_then(|line| u32::try_from(line).ok()),
+                    line: one.finding.line,
                     outcome: one.outcome,
                     note: one.note.clone(),
                 })
