@@ -767,7 +767,9 @@ fn an_item_that_nobody_runs_is_left_alone() {
     ));
     assert_eq!(
         told,
-        format!("{item} is not run: this version does not run items with source `feedback_analysis`")
+        format!(
+            "{item} is not run: this version does not run items with source `feedback_analysis`"
+        )
     );
     assert_eq!(
         play.world.sqlite(&format!(
