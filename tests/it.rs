@@ -46,6 +46,7 @@ mod support;
 mod tasks;
 mod tidy;
 mod tools;
+mod transitions;
 mod vanished;
 mod wakes;
 mod worktrees;
