@@ -434,6 +434,28 @@ pub(super) fn answer_by_push(conn: &Connection, change_id: &ChangeId, left: Stat
     )
 }
 
+/// Handles the commits of a person who had taken the change over: they answer what was asked for
+/// before. Later rejections wait for the next fix.
+pub(super) fn answer_by_takeover(
+    conn: &Connection,
+    change_id: &ChangeId,
+    reason: &str,
+) -> Result<()> {
+    let taken: i64 = conn.value(
+        "SELECT coalesce(max(id), 0) FROM events
+         WHERE change_id = :change_id AND event_type = 'instructed' AND metadata ->> 'action' = 'takeover'",
+        params! { change_id },
+    )?;
+    conn.run(
+        "UPDATE rejections SET state = CASE WHEN event_id < :taken THEN 'skipped' ELSE 'pending' END,
+             ended_by = CASE WHEN event_id < :taken THEN 'head_moved' END,
+             reason = CASE WHEN event_id < :taken THEN :reason END,
+             item_id = CASE WHEN event_id < :taken THEN item_id END
+         WHERE change_id = :change_id AND state IN ('pending', 'in_fix')",
+        params! { taken, reason, change_id },
+    )
+}
+
 /// Moves an approved change back into the loop because of a new rejection.
 pub(super) fn reopen_for_rejection(
     conn: &Connection,

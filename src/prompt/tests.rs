@@ -43,6 +43,7 @@ fn review_of(text: &str) -> ReviewContext {
         files: vec![text.into(), "src/retry.rs".into()],
         diff: text.into(),
         open_findings: vec![finding("f3", Severity::High, text)],
+        waived: vec![text.into()],
         feedback_limit: LIMIT,
         cycle: 1,
         max_cycles: 2,
