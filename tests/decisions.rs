@@ -105,13 +105,6 @@ fn a_running_agent_is_ended_and_its_work_stays_for_the_person() {
     let head = play
         .world
         .commit(&play.worktree, "work.txt", "fixed\n", "by hand");
-    play.world.git(&play.worktree, &["add", "-A"]);
-    play.world.git(
-        &play.worktree,
-        &["commit", "--quiet", "--amend", "--no-edit"],
-    );
-    let amended = play.head();
-    assert_ne!(amended, head);
     play.world
         .git(&play.worktree, &["switch", "--quiet", "--detach"]);
     play.world
@@ -121,7 +114,7 @@ fn a_running_agent_is_ended_and_its_work_stays_for_the_person() {
         .git(&play.worktree, &["switch", "--quiet", "feature"]);
     play.world.remand(&["handback", "c1"]).ok();
     play.wait_for_state("ready_for_human_review");
-    assert_eq!(play.world.sqlite("SELECT head FROM changes"), amended);
+    assert_eq!(play.world.sqlite("SELECT head FROM changes"), head);
     assert_eq!(
         play.world
             .sqlite("SELECT state || ' ' || ended_by FROM rejections"),
@@ -265,8 +258,13 @@ fn commits_of_a_pull_request_are_pushed_before_the_handback() {
     assert_eq!(stage.remote_head("feature"), head);
     play.world.remand(&["handback", "c1"]).ok();
     stage.tick();
-    stage.is_ready(0);
+    let told = play.events().join("\n");
+    assert_eq!(play.state(), "ready_for_human_review", "{told}");
+    assert_eq!(stage.fixes(), (1, 0), "{told}");
+    assert_eq!(play.world.sqlite("SELECT head FROM changes"), head);
     assert_eq!(play.count("work_items WHERE status = 'cancelled'"), 1);
+    play.worktree_is_at(&head);
+    play.check();
 }
 
 /// S0-1, S0-62, GZ-3: a person finishes the implementation of a task by hand.
@@ -284,8 +282,8 @@ fn the_implementation_of_a_task_is_finished_by_hand() {
     world.remand(&["takeover", "c1"]).ok();
     let worktree = worktree_of(&play);
     assert_eq!(read(&worktree, "half.txt"), "half\n");
-    world.commit(&worktree, "work.txt", "fixed\n", "by hand");
     std::fs::remove_file(worktree.join("half.txt")).unwrap();
+    world.commit(&worktree, "work.txt", "fixed\n", "by hand");
     world.remand(&["handback", "c1"]).ok();
     play.wait_for_state("ready_for_human_review");
     let told = world.sqlite("SELECT actor_id <> 'remand' || ' ' || (metadata ->> 'commits') FROM events WHERE event_type = 'implemented'");

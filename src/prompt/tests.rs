@@ -495,6 +495,15 @@ fn a_small_review_prompt_whole() {
       that is wrong. If you cannot, check it in the code or with a test; if it remains a suspicion, do not report it.
     - If a mistake is repeated, find every occurrence and list them in one finding, so that one fix can resolve them all.
 
+    ## Waived findings
+
+    A person has decided that these are accepted as they are. Do not report them again, in whatever words, and do not give
+    them a status.
+
+    begin 0123456789abcdef0123456789abcdef waived
+    x
+    end 0123456789abcdef0123456789abcdef
+
     ## The diff
 
     begin 0123456789abcdef0123456789abcdef files
