@@ -286,7 +286,7 @@ fn the_implementation_of_a_task_is_finished_by_hand() {
     world.commit(&worktree, "work.txt", "fixed\n", "by hand");
     world.remand(&["handback", "c1"]).ok();
     play.wait_for_state("ready_for_human_review");
-    let told = world.sqlite("SELECT actor_id <> 'remand' || ' ' || (metadata ->> 'commits') FROM events WHERE event_type = 'implemented'");
+    let told = world.sqlite("SELECT (actor_id <> 'remand') || ' ' || (metadata ->> 'commits') FROM events WHERE event_type = 'implemented'");
     assert_eq!(told, "1 1");
     drop(daemon);
     play.check();

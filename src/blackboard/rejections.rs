@@ -446,13 +446,15 @@ pub(super) fn answer_by_takeover(
          WHERE change_id = :change_id AND event_type = 'instructed' AND metadata ->> 'action' = 'takeover'",
         params! { change_id },
     )?;
+    conn.execute(
+        "UPDATE rejections SET state = 'skipped', ended_by = 'head_moved', reason = :reason
+         WHERE change_id = :change_id AND event_id < :taken AND state IN ('pending', 'in_fix')",
+        params! { reason, taken, change_id },
+    )?;
     conn.run(
-        "UPDATE rejections SET state = CASE WHEN event_id < :taken THEN 'skipped' ELSE 'pending' END,
-             ended_by = CASE WHEN event_id < :taken THEN 'head_moved' END,
-             reason = CASE WHEN event_id < :taken THEN :reason END,
-             item_id = CASE WHEN event_id < :taken THEN item_id END
-         WHERE change_id = :change_id AND state IN ('pending', 'in_fix')",
-        params! { taken, reason, change_id },
+        "UPDATE rejections SET state = 'pending', item_id = NULL
+         WHERE change_id = :change_id AND state = 'in_fix'",
+        params! { change_id },
     )
 }
 

@@ -363,12 +363,13 @@ fn idle(facts: &Facts) -> Explanation {
                 "rejected ({}) and waits for you to start its fix",
                 rejection.rejection_id
             );
-            Explanation::new(Because::WaitsForStart, "it was ", clause).commands([
-                format!("remand refine {id}"),
-                format!("remand show {id}"),
-                format!("remand skip {id}"),
-                format!("remand cancel {id}"),
-            ])
+            let skip = (state == State::SelfReviewFailed).then(|| format!("remand skip {id}"));
+            let on_pr = state == State::AwaitingPrFeedback;
+            let instead = skip.or_else(|| on_pr.then(|| format!("remand ready {id}")));
+            Explanation::new(Because::WaitsForStart, "it was ", clause)
+                .commands([format!("remand refine {id}"), format!("remand show {id}")])
+                .commands(instead)
+                .commands([format!("remand cancel {id}")])
         }
         (None, State::PendingSelfReview) if is_manual => {
             let clause = "it is implemented and waits for you to start its review";

@@ -129,7 +129,8 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
 }
 
 /// Like [`read`], without the findings that a person has waived, given by their fingerprints: they do
-/// not prevent an approval. A review that requests changes only because of them approves.
+/// not prevent an approval. A review that requests changes only because of them approves, if its list of
+/// findings is complete; otherwise it is unclear.
 pub(crate) fn read_without(text: &str, threshold: Severity, waived: &HashSet<String>) -> Reading {
     let page = Document::cut(text);
     let claims = verdict::claims(&page);
@@ -165,7 +166,9 @@ pub(crate) fn read_without(text: &str, threshold: Severity, waived: &HashSet<Str
     let dropped = listed - findings.len();
     if dropped > 0 {
         fields.count = fields.count.map(|count| count.saturating_sub(dropped));
-        fields.severity = findings.iter().map(|finding| finding.severity).min();
+        if fields.count.is_none_or(|count| count <= findings.len()) {
+            fields.severity = findings.iter().map(|finding| finding.severity).min();
+        }
     }
     let summary = fields.summary.clone().or(sheet.summary.take());
     // A review that judges an earlier finding to be open has stated what to do.
@@ -190,12 +193,14 @@ pub(crate) fn read_without(text: &str, threshold: Severity, waived: &HashSet<Str
         threshold,
     };
     let mut judged = judge::judge(&evidence);
-    let is_only_waived = dropped > 0 && findings.is_empty() && left_out.is_empty() && !says_open;
-    if judged.verdict == Verdict::ChangesRequested && is_only_waived {
-        judged.verdict = Verdict::Approved;
-        judged.reason =
-            "The review requests changes only because of findings that a person has waived: that counts as approved."
-                .to_owned();
+    let is_empty = findings.is_empty() && left_out.is_empty() && !says_open;
+    if judged.verdict == Verdict::ChangesRequested && dropped > 0 && is_empty {
+        // Only a list that is known to be complete shows that nothing else was found.
+        let is_all = sheet.is_own_form
+            && block == BlockState::Read
+            && fields.count.unwrap_or(0) == 0
+            && sheet.unparsed.is_empty();
+        judged = judged.without_waived(is_all);
     }
     let mut reason = evidence.remarks();
     reason.insert(0, judged.reason);

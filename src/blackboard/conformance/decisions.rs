@@ -332,6 +332,22 @@ fn what_was_taken_over_waits_until_it_is_given_back() {
 }
 
 #[test]
+fn a_change_that_was_closed_meanwhile_is_only_given_back() {
+    let mut story = Story::begin();
+    let change = story.change();
+    let id = &change.change_id;
+    story.taken_over(id);
+    story
+        .step(|conn, now| bb::cancel_change(conn, id, None, "ann", now))
+        .unwrap();
+    assert!(story.at(id).taken_over, "the person may still be at work");
+    let back = story.command(Command::HandBackCommits, &change).unwrap();
+    assert_eq!((back.state, back.taken_over), (State::Closed, false));
+    assert_eq!(back.head, change.head);
+    story.check();
+}
+
+#[test]
 fn a_worktree_that_does_not_exist_yet_cannot_be_taken_over() {
     let mut story = Story::begin();
     let change = story.change();

@@ -180,7 +180,7 @@ fn implemented_by_hand(
     let id = &change.change_id;
     let implement = items::items_of(conn, id)?
         .into_iter()
-        .rfind(|item| is_implementation(item));
+        .rfind(is_implementation);
     if change.state == State::Escalated {
         changes::advance(conn, id, Trigger::Retry, actor, now)?;
     }
