@@ -15,6 +15,7 @@ mod claude;
 mod cli;
 mod clock;
 mod crash;
+mod decisions;
 mod demo;
 mod doctor;
 mod endless;
