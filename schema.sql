@@ -194,8 +194,10 @@ CREATE TABLE tasks (
 --                        actions of an agent that its own rules denied
 --   checkout_changed   {run_id, what, more?}
 --   head_moved         {from, to, wip?}
---   escalated          {reason, decide, commands, from, bound, item_id}
---                        commands: those in decide, most likely first; bound: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size; item_id: the failed item
+--   escalated          {reason, decide, commands, from, bound, item_id, refusal?}
+--                        commands: those in decide, most likely first; bound: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size; item_id: the failed item;
+--                        refusal (a PR was not opened): protected_branch|ruleset|branch_name|push_declined|push_rules|base_branch|branch_taken|
+--                        name_conflict|branch_moved|branch_gone|base_gone|nothing_to_merge|already_merged|pull_closed|draft|secret|pull_refused
 --   instructed         {action, text, by, added?, at_once?}
 --                        action: retry, refine, approve, verdict, cancel, pause, resume, post, comment, budget, max_fix_cycles, shadow,
 --                        accept_git_settings, reload, stop, start, remove_project, skip, ready, edit; added (for budget): {fixes, run_ms, tokens, cost_micros}

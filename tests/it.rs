@@ -30,6 +30,7 @@ mod intake;
 mod looks;
 mod lost;
 mod migration;
+mod open_pull;
 mod overtaken;
 mod people;
 mod process;
