@@ -133,6 +133,7 @@ CREATE TABLE changes (
     waits_for      TEXT,                           -- change that must be merged before this one is started
     auto_address   INTEGER NOT NULL DEFAULT 1 CHECK (auto_address IN (0, 1)), -- 0: feedback on the PR is fixed only when a person says so
     skip_tests     INTEGER NOT NULL DEFAULT 1 CHECK (skip_tests IN (0, 1)),   -- 0: gates and review verify it, and the board shows that
+    notify_ready   INTEGER NOT NULL DEFAULT 1 CHECK (notify_ready IN (0, 1)), -- its PR reports when it is ready for a person
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),
@@ -667,9 +668,10 @@ CREATE TABLE rate (
 --   answer   {comment?, answer, reason, sha, path, line, text}
 --              comment: number of the comment that it replies to; answer: fixed|cannot_fix|disagree, by the agent, with its reason;
 --              path, line, text: the finding; sha: the commit of the fix
---   note     {what, cycle?, sha?, done?, answered?, left_out?, kind?}
+--   note     {what, cycle?, sha?, done?, answered?, left_out?, kind?, head?, is_unfinished?}
 --              what: fixed, with cycle, sha, done (a list with the keys of answer), answered (number of comments that got their
---              own reply) and left_out (feedback that was given to no run, or not completely); or escalated, with kind: a value of
+--              own reply) and left_out (feedback that was given to no run, or not completely); or ready, with head, the commit that is
+--              ready for a person, and is_unfinished (all fixes were used up); or escalated, with kind: a value of
 --              `bound` in the event escalated, discussion, or the source of the failed item; null: something else
 --   ask      {logins}
 CREATE TABLE intents (

@@ -39,6 +39,7 @@ mod pulls;
 mod red_head;
 mod refusals;
 mod remotes;
+mod self_review;
 mod service;
 mod shadow;
 mod smoke;
