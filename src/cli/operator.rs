@@ -141,7 +141,7 @@ pub(crate) fn resume(args: &ResumeArgs, ctx: &mut CommandContext) -> Result<Exit
 /// Retry posts that GitHub refused or that are waiting for a retry
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Posts that failed because of the network, the login or the rate limit are retried automatically with \
+    after_help = "Posts that failed because of network, login or rate-limit errors are retried automatically with \
 increasing delays; this command skips the remaining delay. The daemon or `remand tick` posts them. \
 The exit code is 5 if the change is held or needs a person."
 )]
