@@ -132,6 +132,7 @@ CREATE TABLE changes (
     waits_for      TEXT,                           -- change that must be merged before this one is started
     auto_address   INTEGER NOT NULL DEFAULT 1 CHECK (auto_address IN (0, 1)), -- 0: feedback on the PR is fixed only when a person says so
     skip_tests     INTEGER NOT NULL DEFAULT 1 CHECK (skip_tests IN (0, 1)),   -- 0: gates and review verify it, and the board shows that
+    notify_ready   INTEGER NOT NULL DEFAULT 1 CHECK (notify_ready IN (0, 1)), -- its PR reports when it is ready for a person
     taken_over     INTEGER NOT NULL DEFAULT 0 CHECK (taken_over IN (0, 1)),   -- a person continues by hand in its worktree
     paused         INTEGER NOT NULL GENERATED ALWAYS AS (paused_by_person OR paused_by_rules OR stopped OR shadow OR taken_over) VIRTUAL,
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
@@ -195,8 +196,10 @@ CREATE TABLE tasks (
 --                        actions of an agent that its own rules denied
 --   checkout_changed   {run_id, what, more?}
 --   head_moved         {from, to, wip?}
---   escalated          {reason, decide, commands, from, bound, item_id}
---                        commands: those in decide, most likely first; bound: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size; item_id: the failed item
+--   escalated          {reason, decide, commands, from, bound, item_id, refusal?}
+--                        commands: those in decide, most likely first; bound: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size; item_id: the failed item;
+--                        refusal (a PR was not opened): protected_branch|ruleset|branch_name|push_declined|push_rules|base_branch|branch_taken|
+--                        name_conflict|branch_moved|branch_gone|base_gone|nothing_to_merge|already_merged|pull_closed|draft|secret|pull_refused
 --   instructed         {action, text, by, added?, at_once?, findings?, command?}
 --                        action: retry, refine, approve, verdict, cancel, pause, resume, post, comment, budget, max_fix_cycles, shadow,
 --                        accept_git_settings, reload, stop, start, remove_project, skip, ready, waive, takeover, handback, reopen, edit;
@@ -668,9 +671,10 @@ CREATE TABLE rate (
 --   answer   {comment?, answer, reason, sha, path, line, text}
 --              comment: number of the comment that it replies to; answer: fixed|cannot_fix|disagree, by the agent, with its reason;
 --              path, line, text: the finding; sha: the commit of the fix
---   note     {what, cycle?, sha?, done?, answered?, left_out?, kind?}
+--   note     {what, cycle?, sha?, done?, answered?, left_out?, kind?, head?, is_unfinished?}
 --              what: fixed, with cycle, sha, done (a list with the keys of answer), answered (number of comments that got their
---              own reply) and left_out (feedback that was given to no run, or not completely); or escalated, with kind: a value of
+--              own reply) and left_out (feedback that was given to no run, or not completely); or ready, with head, the commit that is
+--              ready for a person, and is_unfinished (all fixes were used up); or escalated, with kind: a value of
 --              `bound` in the event escalated, discussion, or the source of the failed item; null: something else
 --   ask      {logins}
 CREATE TABLE intents (

@@ -231,6 +231,8 @@ pub(crate) struct Change {
     pub(crate) auto_address: bool,
     /// Set if a person has to verify it after its review.
     pub(crate) skip_tests: bool,
+    /// Set if its pull request reports when it is ready for a person.
+    pub(crate) notify_ready: bool,
     /// Set while a person continues by hand in its worktree.
     pub(crate) taken_over: bool,
     pub(crate) created_at: Time,
@@ -277,6 +279,7 @@ pub(crate) struct ReviewRules {
     pub(crate) stage: ReviewStage,
     pub(crate) auto_address: bool,
     pub(crate) skip_tests: bool,
+    pub(crate) notify_ready: bool,
 }
 
 /// Maximum number of fixes per round, and the source of that limit.

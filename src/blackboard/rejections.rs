@@ -162,9 +162,31 @@ fn add_rejection(
     }
     let event = (EventType::WorkRejected, event_id);
     let Some((_, code, reason)) = ended else {
+        leave_ready(conn, &change, (actor, by_person), now)?;
         return Ok(TakenIn::Pending);
     };
     skip(conn, event, Some(&change.change_id), (code, &reason), now)
+}
+
+/// Moves a change back that was ready, if its settings leave the fix of a rejection to a person. Otherwise, the fix moves
+/// it.
+fn leave_ready(
+    conn: &Connection,
+    change: &Change,
+    (actor, by_person): (&str, bool),
+    now: Time,
+) -> Result<()> {
+    let is_on_forge = actor.starts_with("github:");
+    let starts_fix = match (by_person, is_on_forge) {
+        (false, _) => change.auto_review,
+        (true, true) => change.auto_address,
+        (true, false) => true,
+    };
+    if !starts_fix && matches!(change.state, State::ReadyForHumanReview | State::Approved) {
+        let id = &change.change_id;
+        changes::advance(conn, id, Trigger::NewRejection, "remand", now)?;
+    }
+    Ok(())
 }
 
 /// Ends an escalation with a person's answer: all rejections that waited for it are pending again,

@@ -56,7 +56,7 @@ impl<'a> Second<'a> {
                 [],
             )
             .unwrap();
-        self.remand(&["tick"]);
+        self.output(&["tick"]).report();
     }
 
     fn count(&self, from_where: &str) -> i64 {

@@ -5,6 +5,7 @@ ALTER TABLE changes ADD COLUMN opens_pr INTEGER NOT NULL DEFAULT 0 CHECK (opens_
 ALTER TABLE changes ADD COLUMN waits_for TEXT;
 ALTER TABLE changes ADD COLUMN auto_address INTEGER NOT NULL DEFAULT 1 CHECK (auto_address IN (0, 1));
 ALTER TABLE changes ADD COLUMN skip_tests INTEGER NOT NULL DEFAULT 1 CHECK (skip_tests IN (0, 1));
+ALTER TABLE changes ADD COLUMN notify_ready INTEGER NOT NULL DEFAULT 1 CHECK (notify_ready IN (0, 1));
 CREATE INDEX changes_waiting ON changes (waits_for) WHERE waits_for IS NOT NULL;
 
 CREATE TABLE tasks (
