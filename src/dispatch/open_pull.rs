@@ -325,7 +325,7 @@ impl Task {
 
     fn refused_pull(&self, repo: &str, refusal: &PullRefusal) -> Interrupt {
         let (base, branch) = (&self.change.base, &self.change.branch);
-        let item = &self.item.item_id;
+        let id = &self.change.change_id;
         match refusal.cause {
             RefusalCause::NoBase => Interrupt::fail(
                 format!("{repo} has no branch {base} to merge into"),
@@ -338,7 +338,7 @@ impl Task {
                 format!("GitHub refused a draft in {repo}: {}", refusal.message),
                 decision!(
                     "if drafts are not available there, open it as a normal PR ({edit}), then retry",
-                    edit = Decision::command(format!("remand item edit {item} --no-draft")),
+                    edit = Decision::command(format!("remand item edit {id} --no-draft")),
                 ),
             ),
             RefusalCause::Other => Interrupt::fail(

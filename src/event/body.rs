@@ -189,6 +189,7 @@ bodies! {
     Instructed { action: Option<Action>, text: String, by: String;
         added: Option<Addition>,
         at_once: Option<bool>,
+        changed: Vec<EditedField>,
     }
     /// Work that would have run outside of shadow mode, or a review made in shadow mode.
     Shadowed {
@@ -409,6 +410,15 @@ pub(crate) struct Addition {
     pub(crate) cost_micros: i64,
 }
 
+/// Part of a task with a new value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EditedField {
+    pub(crate) field: TaskField,
+    /// `None` if it was not set.
+    pub(crate) from: Option<String>,
+    pub(crate) to: Option<String>,
+}
+
 /// Setting with a new value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChangedSetting {
@@ -468,6 +478,26 @@ closed_enum! {
         Stop = "stop",
         Start = "start",
         RemoveProject = "remove_project",
+        Edit = "edit",
+    }
+}
+
+closed_enum! {
+    /// Part of a task that a person can change.
+    "field" TaskField {
+        Title = "title",
+        Body = "body",
+        Spec = "spec",
+        Issue = "issue",
+        Agent = "agent",
+        ReviewAgent = "review_agent",
+        Model = "model",
+        Priority = "priority",
+        After = "after",
+        Base = "base",
+        Branch = "branch",
+        MaxCycles = "max_cycles",
+        Draft = "draft",
     }
 }
 

@@ -4,13 +4,13 @@
 use crate::blackboard as bb;
 use crate::clock;
 use crate::dispatch::gates::setup::{SetUp, SetUpPlace};
-use crate::dispatch::interrupt::{Interrupt, Result};
+use crate::dispatch::interrupt::{Interrupt, Result, chain};
 use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::task::Task;
 use crate::event::{EventType, NewEvent, body};
 use crate::failpoint::crash_point;
 use crate::fingerprint::fingerprint;
-use crate::git::{Made, Place, RestorePoint, Worktree};
+use crate::git::{HeadAt, Made, Place, RestorePoint, Worktree};
 
 /// Stored instead of the set-up key while a set-up is running.
 const BEGUN: &str = "begun";
@@ -67,12 +67,36 @@ impl Task {
             bb::set_up_for(conn, &id, MAKING)
         })
         .await?;
+        let was_there = self.branch_is_there().await?;
         crash_point!("git.worktree.before");
-        self.git
-            .add_worktree(&project, self.worktree(), self.head_at(), &head)
-            .await?;
+        let added = self
+            .git
+            .add_worktree(&project, self.worktree(), self.head_at(), &head);
+        if let Err(error) = added.await {
+            // What is left of it would only use up the disk that may be full.
+            let branch = (!was_there).then_some(head.as_str());
+            let path = self.worktree();
+            if let Err(error) = self
+                .git
+                .undo_worktree(&project, path, self.head_at(), branch)
+                .await
+            {
+                tracing::warn!(path = %path.display(), error = %chain(&error), "cannot remove an incomplete worktree");
+            }
+            return Err(error.into());
+        }
         crash_point!("git.worktree.after");
         self.worktree_is_made().await
+    }
+
+    /// True if the branch of the worktree exists, or the worktree has none.
+    async fn branch_is_there(&self) -> Result<bool> {
+        let HeadAt::Branch(branch) = self.head_at() else {
+            return Ok(true);
+        };
+        let repository = self.project_of_git().repository();
+        let name = format!("refs/heads/{branch}");
+        Ok(self.git.resolve(&repository, &name).await?.is_some())
     }
 
     /// Appends the event for a worktree that this process, or one that died since, has created.
@@ -85,7 +109,10 @@ impl Task {
             self.change.worktree.clone(),
             &self.change.branch,
         );
-        let head = self.git.look(&self.place()?).await?.head;
+        let place = self.place()?;
+        // The marker of a move is removed last.
+        self.git.end_cut_move(&place, self.head_at()).await?;
+        let head = self.git.look(&place).await?.head;
         let (is_there, branch) = (self.change.change_id.clone(), branch.clone());
         self.write("worktree_made", move |conn| {
             let is_restored = bb::has_event(conn, &is_there, EventType::WorktreeMade)?;
