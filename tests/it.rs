@@ -9,6 +9,7 @@
     reason = "the lints that let tests off do not reach the helpers of integration tests"
 )]
 
+mod add;
 mod agents;
 mod budget;
 mod claude;
@@ -47,5 +48,6 @@ mod tasks;
 mod tidy;
 mod tools;
 mod vanished;
+mod wait;
 mod wakes;
 mod worktrees;

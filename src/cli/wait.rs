@@ -239,8 +239,10 @@ impl Follower {
         }
         let now = self.around.now;
         let running = look.running.iter();
-        let lines = running
-            .map(|(what, since)| Line::new().plain(format!("{what} {}", span(now.since(*since)))));
+        let lines = running.map(|(what, since)| {
+            let time = Some(now.since(*since)).filter(|time| time.as_secs() > 0);
+            Line::new().plain(format!("{what}{}", prefixed(" ", time.map(span))))
+        });
         if look.ended.is_none() {
             self.out.live(&lines.collect::<Vec<_>>())?;
         }

@@ -43,9 +43,8 @@ remand item edit c3 --spec none --body - <task.md"
     "draft", "no_draft",
 ])]
 pub(crate) struct EditArgs {
-    /// Item that implements the task (w1), or its change: id (c1), branch, worktree path, or PR
-    #[arg(value_name = "ITEM|CHANGE")]
-    id: String,
+    #[command(flatten)]
+    named: NamedTask,
 
     /// What to do, in one line
     #[arg(long, value_name = "TITLE")]
@@ -104,6 +103,14 @@ pub(crate) struct EditArgs {
     no_draft: bool,
 }
 
+/// Argument that names a task. Not a member of the group of edits.
+#[derive(Debug, Args)]
+struct NamedTask {
+    /// Item that implements the task (w1), or its change: id (c1), branch, worktree path, or PR
+    #[arg(value_name = "ITEM|CHANGE")]
+    id: String,
+}
+
 /// Number of an issue, or no issue.
 #[derive(Debug, Clone, Copy)]
 struct IssueArg(Option<i64>);
@@ -127,7 +134,7 @@ struct Edited {
 }
 
 pub(crate) fn edit(args: &EditArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    let change = change(&args.id, ctx)?;
+    let change = change(&args.named.id, ctx)?;
     let id = change.change_id.clone();
     let settings = ctx.settings()?;
     let project = ctx.read(|conn| bb::project(conn, &change.project_id))?;

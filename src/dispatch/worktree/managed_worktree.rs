@@ -1,6 +1,8 @@
 //! Managed worktrees: created when they are missing, and set up before anything runs in them. A user's own worktree is
 //! never created or set up.
 
+use std::path::Path;
+
 use crate::blackboard as bb;
 use crate::clock;
 use crate::dispatch::gates::setup::{SetUp, SetUpPlace};
@@ -17,6 +19,16 @@ const BEGUN: &str = "begun";
 
 /// Stored there as well, from the creation of the worktree until that is recorded.
 const MAKING: &str = "making";
+
+/// Free space below which a failure is attributed to a full disk, in bytes.
+const HARDLY_ANY: u64 = 1 << 20;
+
+/// True if the disk with this path has hardly any space left.
+fn is_full(path: &Path) -> bool {
+    let there = path.ancestors().find(|path| path.is_dir());
+    let disk = there.and_then(|path| rustix::fs::statvfs(path).ok());
+    disk.is_some_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < HARDLY_ANY)
+}
 
 impl Task {
     /// Prepares the worktree for the next run: existing, at the remote's head, set up.
@@ -73,6 +85,7 @@ impl Task {
             .git
             .add_worktree(&project, self.worktree(), self.head_at(), &head);
         if let Err(error) = added.await {
+            let is_full = is_full(self.worktree());
             // What is left of it would only use up the disk that may be full.
             let branch = (!was_there).then_some(head.as_str());
             let path = self.worktree();
@@ -83,7 +96,15 @@ impl Task {
             {
                 tracing::warn!(path = %path.display(), error = %chain(&error), "cannot remove an incomplete worktree");
             }
-            return Err(error.into());
+            // Git does not always name the reason.
+            return Err(match is_full {
+                true => Interrupt::hold(format!(
+                    "no space left on the disk for the worktree {}: {}",
+                    self.change.worktree,
+                    chain(&error)
+                )),
+                false => error.into(),
+            });
         }
         crash_point!("git.worktree.after");
         self.worktree_is_made().await
