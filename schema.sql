@@ -157,7 +157,7 @@ CREATE INDEX changes_waiting ON changes (waits_for) WHERE waits_for IS NOT NULL;
 CREATE TABLE tasks (
     change_id    TEXT PRIMARY KEY REFERENCES changes (change_id),
     text         TEXT NOT NULL DEFAULT '',         -- description, in addition to the title of the change
-    spec         TEXT CHECK (spec IS NULL OR json_valid(spec)),   -- {path, text}: a specification; text is null if it is read from the worktree
+    spec         TEXT CHECK (spec IS NULL OR json_valid(spec)),   -- {path, text}: a specification, as read when the task was added
     issue        TEXT CHECK (issue IS NULL OR json_valid(issue)), -- {number, title, body, url, comments: [{author, body}]}, as read when the task was added
     agent        TEXT,                             -- agent for implementation and fixes; null: as configured
     review_agent TEXT,
@@ -200,10 +200,11 @@ CREATE TABLE tasks (
 --                        commands: those in decide, most likely first; bound: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size; item_id: the failed item;
 --                        refusal (a PR was not opened): protected_branch|ruleset|branch_name|push_declined|push_rules|base_branch|branch_taken|
 --                        name_conflict|branch_moved|branch_gone|base_gone|nothing_to_merge|already_merged|pull_closed|draft|secret|pull_refused
---   instructed         {action, text, by, added?, at_once?, findings?, command?}
+--   instructed         {action, text, by, added?, at_once?, findings?, command?, changed?}
 --                        action: retry, refine, approve, verdict, cancel, pause, resume, post, comment, budget, max_fix_cycles, shadow,
 --                        accept_git_settings, reload, stop, start, remove_project, skip, ready, waive, takeover, handback, reopen, edit;
---                        added (for budget): {fixes, run_ms, tokens, cost_micros}; findings (for waive): ids; command (for takeover): resumes the agent's session
+--                        added (for budget): {fixes, run_ms, tokens, cost_micros}; findings (for waive): ids; command (for takeover): resumes the agent's session;
+--                        changed (for edit): [{field, from, to}]
 --   shadowed           {item_id, source, change_id, agent, model, trouble, worktree?, prompt?, prompt_bytes?,
 --                       tokens?, cost_micros?, run_ms?, basis?, run_id?, head?, base?, verdict?, summary?, findings?}
 --                        a run that would have started, with its prompt and estimated cost; or a review made in shadow mode

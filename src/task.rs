@@ -1,7 +1,11 @@
 //! Tasks: what remand was asked to implement. The title, the branch and the limits are those of the
 //! change.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
+
+use crate::work::Source;
 
 /// Task as it is stored beside its change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -19,6 +23,17 @@ pub(crate) struct TaskRow {
     pub(crate) draft: bool,
 }
 
+impl TaskRow {
+    /// Returns the origin of the task: an issue, a feature in `.specify/`, or a person.
+    pub(crate) fn source(&self) -> Source {
+        match (&self.issue, &self.spec) {
+            (Some(_), _) => Source::Github,
+            (None, Some(spec)) if spec.is_feature() => Source::Specflow,
+            (None, _) => Source::Manual,
+        }
+    }
+}
+
 /// Specification of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TaskSpec {
@@ -26,6 +41,15 @@ pub(crate) struct TaskSpec {
     pub(crate) path: String,
     /// Contents at the time when the task was added.
     pub(crate) text: String,
+}
+
+impl TaskSpec {
+    /// True for a directory of `.specify/`, or a file in it.
+    pub(crate) fn is_feature(&self) -> bool {
+        Path::new(&self.path)
+            .components()
+            .any(|part| part.as_os_str() == ".specify")
+    }
 }
 
 /// Issue of the forge, as it was read when the task was added. Later edits do not reach an agent.

@@ -9,6 +9,7 @@
     reason = "the lints that let tests off do not reach the helpers of integration tests"
 )]
 
+mod add;
 mod agents;
 mod budget;
 mod claude;
@@ -51,5 +52,6 @@ mod tidy;
 mod tools;
 mod transitions;
 mod vanished;
+mod wait;
 mod wakes;
 mod worktrees;

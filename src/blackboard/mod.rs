@@ -42,7 +42,7 @@ pub(crate) use connection::invariants::{Violation, check};
 pub(crate) use connection::read_only::{Quick, ReadOnlyDb};
 pub(crate) use connection::savepoint::{apart, set_aside};
 pub(crate) use connection::sync_db::SyncDb;
-pub(crate) use escalate::escalate;
+pub(crate) use escalate::{escalate, last as last_escalation};
 pub(crate) use evaluators::apply_proposal::{apply_proposal, cursor, set_cursor};
 pub(crate) use evaluators::evaluator_requests::{
     RequestError, apply_request, count_trouble, end_trouble, skip_line, trouble_of, troubles,
@@ -145,6 +145,7 @@ pub(crate) use work::runs::{
     open_run_at, open_runs, orphaned_runs, record_gates, record_head_after, record_rebase,
     record_shim, refuse_run, run, runs_of, start_run, undone_paths,
 };
+pub(crate) use work::task_edit::{TaskEdit, TaskPlace, edit_task, is_begun};
 pub(crate) use work::tasks::{
     ImplementDone, NewTask, OpenedPull, add_task, begin_branch, finish_implement, finish_pull, task,
 };

@@ -22,8 +22,9 @@ use crate::explain::UnwatchedPr;
 use crate::finding::{Finding, FindingId, ReviewId};
 use crate::human_time::{ago, span};
 use crate::pull_request::Feedback;
+use crate::task::TaskRow;
 use crate::text::{dollars, place, prefixed, short_sha};
-use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
+use crate::work::{Item, ItemId, LoopStep, Rejection, RejectionId, Run, RunId};
 
 /// Show all details of anything that has an id
 #[derive(Debug, Args)]
@@ -168,6 +169,8 @@ struct ItemDetail {
     item: Item,
     runs: Vec<Run>,
     rejections: Vec<Rejection>,
+    /// The task, of the item that implements it.
+    task: Option<TaskRow>,
     /// The run that was not started because the change is in shadow.
     shadow: Option<bb::Shadowed>,
     /// Result of a review in shadow.
@@ -185,6 +188,10 @@ fn show_item(ctx: &mut CommandContext, item: Item) -> Result<ExitCode> {
         Ok(ItemDetail {
             runs: bb::runs_of(conn, &item.item_id)?,
             rejections: bb::rejections_in(conn, &item.item_id)?,
+            task: match (item.step(), &item.change_id) {
+                (Some(LoopStep::Implement), Some(id)) => bb::task(conn, id)?,
+                _ => None,
+            },
             shadow: bb::shadow_of(conn, &item.item_id)?,
             shadow_review: bb::shadow_review_of(conn, &item.item_id)?,
             item,
@@ -218,6 +225,9 @@ fn print_item(ctx: &mut CommandContext, detail: &ItemDetail) -> Result<()> {
             print_own_finding(ctx, one)?;
         }
     }
+    if let Some(task) = &detail.task {
+        print_task(ctx, task)?;
+    }
     for run in &detail.runs {
         let ended = run.ended.map_or("running", |ended| ended.as_str());
         let status = prefixed(", status ", run.exit_status);
@@ -230,6 +240,24 @@ fn print_item(ctx: &mut CommandContext, detail: &ItemDetail) -> Result<()> {
         ctx.field("rejection", text)?;
     }
     metadata(ctx, &item.metadata)
+}
+
+fn print_task(ctx: &mut CommandContext, task: &TaskRow) -> Result<()> {
+    ctx.field("task", &task.text)?;
+    let spec = task.spec.as_ref();
+    ctx.field_if(
+        "spec",
+        spec.map(|spec| format!("{} ({} bytes)", spec.path, spec.text.len())),
+    )?;
+    let issue = task.issue.as_ref();
+    ctx.field_if(
+        "issue",
+        issue.map(|issue| format!("#{} {}", issue.number, issue.title)),
+    )?;
+    ctx.field_if("agent", task.agent.as_ref())?;
+    ctx.field_if("reviewer", task.review_agent.as_ref())?;
+    ctx.field_if("model", task.model.as_ref())?;
+    ctx.field("draft", if task.draft { "yes" } else { "" })
 }
 
 fn print_run(ctx: &mut CommandContext, run: &Run) -> Result<()> {

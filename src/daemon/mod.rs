@@ -120,14 +120,20 @@ impl Daemon {
 
     /// Reads what is due, runs one heartbeat, then dispatch until nothing due is left, and repeats
     /// this while any of them found something.
-    pub(crate) async fn tick(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
+    ///
+    /// After `enough`, running items finish, and nothing else is started.
+    pub(crate) async fn tick(
+        &self,
+        stop: &CancellationToken,
+        enough: &CancellationToken,
+    ) -> anyhow::Result<Done> {
         let mut done = Done::default();
         let detached = self.dispatch.detach_worktrees().await;
         detached.context("cannot detach worktrees from their branches")?;
         let settled = self.dispatch.settle_pushes().await;
         settled.context("cannot look up interrupted pushes")?;
         let (mut rounds, mut left) = (0, bb::LeftUnjudged::new());
-        while !stop.is_cancelled() {
+        while !stop.is_cancelled() && !enough.is_cancelled() {
             let read = self.intake.pass(stop).await.context("intake failed")?;
             let beat = heartbeat::pass(self.db(), &self.definitions, &mut left).await;
             let beat = beat.context("heartbeat failed")?;
@@ -137,7 +143,7 @@ impl Daemon {
                 asked = all.await.context("command evaluators failed")?;
             }
             rounds += 1;
-            let items = self.dispatch.drain(stop).await;
+            let items = self.dispatch.drain(stop, enough).await;
             let posted = self.dispatch.post_due(stop).await;
             let ran = items.len() + posted.context("posting failed")?;
             done.applied += beat.applied + asked.applied;
@@ -154,7 +160,7 @@ impl Daemon {
     pub(crate) async fn work(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
         let voided = self.intake.void_implausible().await;
         voided.context("cannot check the stored times")?;
-        let items = self.dispatch.drain(stop).await;
+        let items = self.dispatch.drain(stop, &CancellationToken::new()).await;
         Ok(Done {
             applied: 0,
             ran: items.len(),
@@ -449,7 +455,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs `remand tick`.
 pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
-    until_done(loaded, async |daemon, stop| daemon.tick(&stop).await)
+    until_done(loaded, async |daemon, stop| {
+        daemon.tick(&stop, &CancellationToken::new()).await
+    })
 }
 
 /// Runs `remand work`.
@@ -457,17 +465,19 @@ pub(crate) fn work(loaded: &Loaded) -> anyhow::Result<Done> {
     until_done(loaded, async |daemon, stop| daemon.work(&stop).await)
 }
 
-/// Ticks until `follow` returns, which watches the blackboard meanwhile. Running items are allowed
-/// to finish.
+/// Ticks until `follow` returns, which watches the blackboard meanwhile. Running items are allowed to finish. While a
+/// daemon is running, it does the work. Returns `None` after a signal.
 pub(crate) fn tick_until<T>(
     loaded: &Loaded,
     follow: impl AsyncFnOnce(&Db) -> anyhow::Result<T>,
-) -> anyhow::Result<T> {
+) -> anyhow::Result<Option<T>> {
     until_done(loaded, async |daemon, stop| {
         let ended = CancellationToken::new();
         let work = async {
             while !ended.is_cancelled() && !stop.is_cancelled() {
-                daemon.tick(&stop).await?;
+                if holder(&loaded.blackboard).is_none() {
+                    daemon.tick(&stop, &ended).await?;
+                }
                 tokio::select! {
                     () = tokio::time::sleep(LOOK_AGAIN) => {}
                     () = ended.cancelled() => {}
@@ -477,10 +487,7 @@ pub(crate) fn tick_until<T>(
             Ok(())
         };
         let watch = async {
-            let followed = tokio::select! {
-                followed = follow(daemon.db()) => followed,
-                () = stop.cancelled() => Err(anyhow::anyhow!("interrupted")),
-            };
+            let followed = unless_stopped(follow(daemon.db()), &stop).await;
             ended.cancel();
             followed
         };
@@ -536,6 +543,28 @@ pub(crate) fn remote_head(
         }
         Ok(remote.head_of(branch).await?)
     })
+}
+
+/// Follows the blackboard without doing any work. Returns `None` after a signal.
+pub(crate) fn follow_until<T>(
+    loaded: &Loaded,
+    follow: impl AsyncFnOnce(&Db) -> anyhow::Result<T>,
+) -> anyhow::Result<Option<T>> {
+    let db = Db::open(&loaded.blackboard, clock::now())?;
+    runtime()?.block_on(async {
+        let signals = StopSignals::listen([SignalKind::terminate(), SignalKind::interrupt()])?;
+        unless_stopped(follow(&db), &signals.stop()).await
+    })
+}
+
+async fn unless_stopped<T>(
+    work: impl Future<Output = anyhow::Result<T>>,
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<T>> {
+    tokio::select! {
+        done = work => done.map(Some),
+        () = stop.cancelled() => Ok(None),
+    }
 }
 
 /// Runs work that ends by itself, with the limits of the daemon.

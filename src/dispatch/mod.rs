@@ -83,13 +83,18 @@ impl Dispatch {
         }
     }
 
-    /// Runs due items until none are left, or `stop`. Returns the change of each item that ran.
-    pub(crate) async fn drain(self: &Arc<Self>, stop: &CancellationToken) -> Vec<ChangeId> {
+    /// Runs due items until none are left, or `stop`; after `enough`, those that are running finish. Returns the change of
+    /// each item that ran.
+    pub(crate) async fn drain(
+        self: &Arc<Self>,
+        stop: &CancellationToken,
+        enough: &CancellationToken,
+    ) -> Vec<ChangeId> {
         let mut slots = Slots::default();
         let mut ran = Vec::new();
         loop {
             self.give_back_unwritten(&mut slots).await;
-            if !stop.is_cancelled() {
+            if !stop.is_cancelled() && !enough.is_cancelled() {
                 ran.extend(self.fill(&mut slots, stop).await);
             }
             if slots.ended().await.is_none() {

@@ -194,6 +194,7 @@ bodies! {
         findings: Option<Vec<FindingId>>,
         /// Command that resumes the session of the interrupted agent.
         command: Option<String>,
+        changed: Vec<EditedField>,
     }
     /// Work that would have run outside of shadow mode, or a review made in shadow mode.
     Shadowed {
@@ -414,6 +415,15 @@ pub(crate) struct Addition {
     pub(crate) cost_micros: i64,
 }
 
+/// Part of a task with a new value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EditedField {
+    pub(crate) field: TaskField,
+    /// `None` if it was not set.
+    pub(crate) from: Option<String>,
+    pub(crate) to: Option<String>,
+}
+
 /// Setting with a new value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChangedSetting {
@@ -479,6 +489,26 @@ closed_enum! {
         Takeover = "takeover",
         Handback = "handback",
         Reopen = "reopen",
+        Edit = "edit",
+    }
+}
+
+closed_enum! {
+    /// Part of a task that a person can change.
+    "field" TaskField {
+        Title = "title",
+        Body = "body",
+        Spec = "spec",
+        Issue = "issue",
+        Agent = "agent",
+        ReviewAgent = "review_agent",
+        Model = "model",
+        Priority = "priority",
+        After = "after",
+        Base = "base",
+        Branch = "branch",
+        MaxCycles = "max_cycles",
+        Draft = "draft",
     }
 }
 
