@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::closed_enum::closed_enum;
+
 use crate::work::Source;
 
 /// Task as it is stored beside its change.
@@ -69,4 +71,23 @@ pub(crate) struct TaskIssue {
 pub(crate) struct IssueComment {
     pub(crate) author: String,
     pub(crate) body: String,
+}
+
+closed_enum! {
+    /// Part of a task that a person can change.
+    "field" TaskField {
+        Title = "title",
+        Body = "body",
+        Spec = "spec",
+        Issue = "issue",
+        Agent = "agent",
+        ReviewAgent = "review_agent",
+        Model = "model",
+        Priority = "priority",
+        After = "after",
+        Base = "base",
+        Branch = "branch",
+        MaxCycles = "max_cycles",
+        Draft = "draft",
+    }
 }

@@ -6,9 +6,9 @@ use crate::blackboard::{
     self as bb, GateRejection, ImplementDone, NewTask, OpenedPull, TaskEdit, TaskPlace,
 };
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, ReviewStage, State};
-use crate::event::body::TaskField;
+
 use crate::finding::Verdict;
-use crate::task::{TaskIssue, TaskRow, TaskSpec};
+use crate::task::{TaskField, TaskIssue, TaskRow, TaskSpec};
 use crate::work::{Priority, RejectionState, Source, Status};
 
 fn new_task(n: usize) -> NewTask {
