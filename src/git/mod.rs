@@ -82,7 +82,7 @@ pub(crate) use net_diff::NetFile;
 pub(crate) use prose_only::only_prose_about_review;
 pub(crate) use rebase::{Rebase, Rebased};
 pub(crate) use repository::{Listed, Operation, Place, Project, Worktree};
-pub(crate) use restore::{RestorePoint, Restored};
+pub(crate) use restore::{RestorePoint, Restored, remove_index_lock};
 pub(crate) use setup_product::Product;
 pub(crate) use status::Status;
 pub(crate) use worktree_add::Made;
