@@ -242,7 +242,7 @@ pub(crate) fn finish_pull(
         return finish::next_review(conn, &there, format!("code_review:{}", item.item_id), now);
     }
     // The head was reviewed before it was pushed, or a person or a setting decided that it is not.
-    let ready = changes::advance(conn, id, Trigger::NothingPending, "remand", now)?;
+    let ready = finish::ready_on_pull(conn, id, now)?;
     if ready.final_verdict != Some(FinalVerdict::MaxCyclesReached) {
         return Ok(ready);
     }
