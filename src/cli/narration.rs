@@ -101,9 +101,10 @@ fn read_where(
         };
         seen = last.id;
         for event in events.into_iter().filter(&is_wanted) {
-            let told = match event.event_type {
-                EventType::RunStarted => Some((TextStyle::Plain, run_started(conn, &event)?)),
-                _ => words(conn, &event)?,
+            let told = if event.event_type == EventType::RunStarted {
+                Some((TextStyle::Plain, run_started(conn, &event)?))
+            } else {
+                words(conn, &event)?
             };
             let Some((style, text)) = told else {
                 continue;

@@ -53,6 +53,8 @@ struct Progress {
     is_implemented: bool,
     /// Set if its pull request is open, or is being opened.
     has_pull: bool,
+    /// Set if an item has yet to run, or failed.
+    has_work: bool,
 }
 
 /// True if the branch and the worktree of a task can still be chosen.
@@ -79,7 +81,11 @@ pub(crate) fn edit_task(
         ));
     };
     changes::refuse_if_over(&change, "its task can no longer be edited")?;
-    let changed = differences(&change, &task, &item, edit);
+    let mut items = items::items_of(conn, id)?.into_iter();
+    let priority = items
+        .rfind(may_run)
+        .map_or(item.priority, |one| one.priority);
+    let changed = differences(&change, &task, priority, edit);
     let progress = progress(conn, &change)?;
     for one in &changed {
         refuse_without_effect(&change, one.field, progress)?;
@@ -112,13 +118,16 @@ pub(crate) fn edit_task(
 }
 
 fn implementation(conn: &Connection, id: &ChangeId) -> Result<Option<Item>> {
-    let items = items::items_of(conn, id)?.into_iter();
-    Ok(items
-        .filter(|item| item.step() == Some(LoopStep::Implement))
-        .next_back())
+    let mut items = items::items_of(conn, id)?.into_iter();
+    Ok(items.rfind(|item| item.step() == Some(LoopStep::Implement)))
 }
 
-fn differences(change: &Change, task: &TaskRow, item: &Item, edit: &TaskEdit) -> Vec<EditedField> {
+fn differences(
+    change: &Change,
+    task: &TaskRow,
+    priority: Priority,
+    edit: &TaskEdit,
+) -> Vec<EditedField> {
     let path = |spec: &Option<TaskSpec>| spec.as_ref().map(|spec| spec.path.clone());
     let number = |issue: &Option<TaskIssue>| issue.as_ref().map(|one| one.number.to_string());
     let known = |text: &str| Some(text.to_owned());
@@ -152,7 +161,7 @@ fn differences(change: &Change, task: &TaskRow, item: &Item, edit: &TaskEdit) ->
         ),
         part(
             TaskField::Priority,
-            known(item.priority.as_str()),
+            known(priority.as_str()),
             edit.priority.map(|one| known(one.as_str())),
         ),
         part(
@@ -212,6 +221,11 @@ fn part(field: TaskField, from: Option<String>, to: Option<Option<String>>) -> O
     })
 }
 
+/// True for an item whose priority still matters.
+fn may_run(item: &Item) -> bool {
+    item.status.is_open() || item.status == Status::Failed
+}
+
 fn word(is_so: bool) -> &'static str {
     if is_so { "yes" } else { "no" }
 }
@@ -226,6 +240,7 @@ fn progress(conn: &Connection, change: &Change) -> Result<Progress> {
         is_implementing: stage == State::Implementing,
         is_implemented: !matches!(stage, State::Queued | State::Implementing),
         has_pull: change.has_pr() || items.iter().any(is_opening),
+        has_work: items.iter().any(may_run),
     })
 }
 
@@ -248,6 +263,7 @@ fn refuse_without_effect(change: &Change, field: TaskField, progress: Progress) 
         TaskField::Base | TaskField::Branch if progress.is_begun || progress.is_implemented => {
             "its branch exists already; cancel it and add the task again"
         }
+        TaskField::Priority if !progress.has_work => "it has no open item",
         TaskField::After if change.state != State::Queued => {
             "only a queued task can wait for another change"
         }
