@@ -50,6 +50,7 @@ impl_from_row! { row => Change {
     // A list that somebody changed by hand must not hide the board.
     decision_commands: serde_json::from_value(row.get::<Json<_>>("decision_commands")?.0).unwrap_or_default(),
     hold_kind, review, auto_review, opens_pr, waits_for, auto_address, skip_tests,
+    completed_at,
 } }
 
 impl_from_row! { row => Item {

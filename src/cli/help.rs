@@ -43,6 +43,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "service",
             "backup",
             "prune",
+            "worktrees",
             "check",
             "item",
             "evaluators",

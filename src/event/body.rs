@@ -238,6 +238,7 @@ bodies! {
     }
     RunLost { run_id: Option<RunId>, wip: Option<String>; item_id: Option<ItemId>, lost_in_a_row: i64 }
     WorktreeMade { path: String, branch: String, head: Option<String>, restored: bool }
+    WorktreeRemoved { path: String, branch: Option<String>, head: Option<String>, why: Option<RemovalCause> }
     SetupRun {
         place: Option<SetUpPlace>,
         path: String,
@@ -486,6 +487,16 @@ closed_enum! {
         Failed = "failed",
         TimedOut = "timed_out",
         NotStarted = "not_started",
+    }
+}
+
+closed_enum! {
+    /// Reason for removing a worktree.
+    "why" RemovalCause {
+        /// Its change ended some time ago.
+        Ended = "ended",
+        /// A person requested it.
+        Requested = "requested",
     }
 }
 
