@@ -151,6 +151,7 @@ CREATE INDEX changes_held ON changes (held_until) WHERE held_until IS NOT NULL;
 CREATE INDEX changes_shadow ON changes (change_id) WHERE shadow;
 CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 'closed');
 CREATE INDEX changes_waiting ON changes (waits_for) WHERE waits_for IS NOT NULL;
+CREATE INDEX changes_by_worktree ON changes (worktree);
 CREATE INDEX changes_ended_worktrees ON changes (completed_at)
     WHERE own_worktree = 1 AND completed_at IS NOT NULL AND setup_done IS NOT 'removed';
 

@@ -10,6 +10,7 @@
 )]
 
 mod agents;
+mod artifacts;
 mod budget;
 mod claude;
 mod cli;
@@ -48,4 +49,5 @@ mod tidy;
 mod tools;
 mod vanished;
 mod wakes;
+mod worktree_life;
 mod worktrees;

@@ -109,7 +109,7 @@ pub(crate) fn set_reviews_written(conn: &Connection, event: i64) -> Result<()> {
 /// changed.
 pub(crate) fn reviewed_since(conn: &Connection, event: i64) -> Result<Vec<ChangeId>> {
     conn.list(
-        "SELECT DISTINCT change_id FROM events WHERE id > :event
+        "SELECT DISTINCT change_id FROM events NOT INDEXED WHERE id > :event
              AND EXISTS (SELECT 1 FROM reviews WHERE reviews.change_id = events.change_id)",
         params! { event },
     )

@@ -110,7 +110,7 @@ impl Git {
     /// Removes a worktree that was found to be clean: `Gone` if it was removed. `Stays` if it has
     /// changed since.
     pub(crate) async fn remove_worktree(&self, project: &Project, path: &Path) -> Result<Sweep> {
-        let _lock = RepositoryLock::take(&project.common_dir).await?;
+        let lock = RepositoryLock::take(&project.common_dir).await?;
         let parent = path.parent().unwrap_or(path);
         let parent = parent.canonicalize().map_err(at("resolve", parent))?;
         let path = parent.join(path.file_name().unwrap_or_default());
@@ -145,6 +145,8 @@ impl Git {
             self.run(call.arg(&path)).await?;
         }
         crash_point!("git.worktree.forgotten");
+        // Deleting many files takes long, and concerns only this removal.
+        drop(lock);
         blocking(move || remove_all(&moved)).await?;
         Ok(Sweep::Gone)
     }
@@ -183,4 +185,11 @@ fn admin_dir(project: &Project, path: &Path) -> Result<Option<PathBuf>> {
 fn moved_away(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.removed"))
+}
+
+/// Returns the path that a worktree had before [`moved_away`], if it is the result of that.
+pub(crate) fn before_removal(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let name = name.strip_prefix('.')?.strip_suffix(".removed")?;
+    (!name.is_empty()).then(|| path.with_file_name(name))
 }

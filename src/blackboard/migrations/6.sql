@@ -11,6 +11,7 @@ UPDATE changes SET completed_at = coalesce(
              AND metadata ->> 'to' = changes.state), updated_at)
     WHERE state IN ('merged', 'closed');
 CREATE INDEX changes_waiting ON changes (waits_for) WHERE waits_for IS NOT NULL;
+CREATE INDEX changes_by_worktree ON changes (worktree);
 CREATE INDEX changes_ended_worktrees ON changes (completed_at)
     WHERE own_worktree = 1 AND completed_at IS NOT NULL AND setup_done IS NOT 'removed';
 

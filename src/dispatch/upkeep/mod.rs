@@ -62,9 +62,14 @@ impl Upkeep {
         }
     }
 
-    /// Does everything that is due, once.
+    /// Does everything that is due, once. A single file that somebody deleted is written again only
+    /// when the daemon starts: looking for it takes the longer, the more reviews there are.
     pub(crate) async fn once(&self) -> bb::Result<()> {
-        self.write_missing_reviews().await?;
+        let written = self.db.read(bb::reviews_written).await?;
+        match written.filter(|_| self.settings.reviews_dir.exists()) {
+            Some(event) => self.write_reviews_since(event).await?,
+            None => self.write_missing_reviews().await?,
+        };
         self.remove_ended_worktrees().await
     }
 }

@@ -88,11 +88,15 @@ impl Upkeep {
             self.keep_heads(&reviews).await?;
         }
         if is_all_written && !changed.is_empty() {
-            crash_point!("upkeep.reviews.written");
-            let done = move |conn: &bb::Conn| bb::set_reviews_written(conn, newest);
-            self.db.write("reviews_written", done).await?;
+            self.written_up_to(newest).await?;
         }
         Ok(newest)
+    }
+
+    async fn written_up_to(&self, event: i64) -> bb::Result<()> {
+        crash_point!("upkeep.reviews.written");
+        let done = move |conn: &bb::Conn| bb::set_reviews_written(conn, event);
+        self.db.write("reviews_written", done).await
     }
 
     /// Writes everything that is missing or may be out of date. Returns the newest event that is
@@ -110,7 +114,7 @@ impl Upkeep {
             })
             .await?;
         let mut there: BTreeMap<ProjectId, HashSet<String>> = BTreeMap::new();
-        let mut missing = Vec::new();
+        let (mut missing, is_any) = (Vec::new(), !reviews.is_empty());
         for review in reviews {
             let names = there.entry(review.project_id.clone()).or_insert_with(|| {
                 let folder = folder_of(&self.settings.reviews_dir, &review.project_id);
@@ -122,8 +126,15 @@ impl Upkeep {
                 missing.push(review);
             }
         }
-        self.write_reviews(&missing).await?;
-        self.write_reviews_since(written.unwrap_or(newest)).await
+        let is_all_written = self.write_reviews(&missing).await?;
+        self.keep_heads(&missing).await?;
+        if let Some(event) = written {
+            return self.write_reviews_since(event).await;
+        }
+        if is_any && is_all_written {
+            self.written_up_to(newest).await?;
+        }
+        Ok(newest)
     }
 
     /// Keeps the reviewed commits of all reviews.

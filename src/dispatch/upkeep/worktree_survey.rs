@@ -11,7 +11,7 @@ use crate::clock::Time;
 use crate::closed_enum::closed_enum;
 use crate::dispatch::worktree::preflight::head_at;
 use crate::files::{self, DiskUse};
-use crate::git::{Listed, Sweep};
+use crate::git::{Listed, Sweep, before_removal};
 use crate::sanitize::chain;
 
 /// Limits for counting the size of one worktree.
@@ -77,7 +77,9 @@ impl Upkeep {
             }
             if let Ok(own) = own.canonicalize() {
                 let names = files::names(&own).unwrap_or_default();
-                paths.extend(names.iter().map(|name| own.join(name)));
+                let found = names.iter().map(|name| own.join(name));
+                // What an interrupted removal left goes by the old name.
+                paths.extend(found.map(|path| before_removal(&path).unwrap_or(path)));
             }
             for path in paths {
                 let its = listed.iter().find(|one| one.path == path);
