@@ -87,7 +87,81 @@ fn each_review_has_a_file_that_is_rebuilt_when_it_is_missing() {
     let expected = [1, 2].map(|n| format!("{date}-c1-review-{n}.md"));
     assert_eq!(names, expected);
     let before = texts(&play);
-    insta::assert_snapshot!(play.world.plain(&before[0]), @"");
+    insta::assert_snapshot!(play.world.plain(&before[0]), @r#"
+    # Code review: Feature \#\# Findings \<\!-- \<b\>
+
+    - Change: c1 of calc
+    - Branch: feature → main
+    - Review: 1 of the change (v1)
+    - Verdict: **changes requested**
+    - Reviewed at: TIME
+    - Reviewed by: reviewer
+    - Head: SHA
+    - Base: SHA
+    - Fix: 0/2
+
+    ## Overall summary
+
+    ```text
+    work.txt is not fixed
+    ```
+
+    ## Compliance review
+
+    ✓ Met:
+
+    - Say \[fixed\](x) here (work.txt:1)
+
+    ❌ Not met:
+
+    - none
+
+    ## Findings
+
+    ### [HIGH] Compliance: Say \[fixed\](x) here (work.txt:1)
+
+    - Finding: f1
+    - Outcome now: resolved
+    - File: work.txt
+    - Line: 1
+
+    `````text
+    a
+    ```
+    ## Action required
+
+    None.
+    ````
+    `````
+
+    Suggestion:
+
+    ```text
+    write fixed
+    ```
+
+    ---
+
+    ### [MEDIUM] Logic: it is short (work.txt)
+
+    - Finding: f2
+    - Outcome now: resolved
+    - File: work.txt
+
+    ```text
+    it is short
+    ```
+
+    Failure scenario:
+
+    ```text
+    an empty line
+    ```
+
+    ## Action required
+
+    None any more: all findings are resolved or waived.
+    "#);
     assert_eq!(
         headings(&before[0])
             .iter()

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ fn removals(play: &Play) -> String {
 /// Asserts that nothing of a worktree is left, in its directory or in the repository, and that its
 /// commits are.
 #[track_caller]
-fn is_gone(play: &Play, path: &PathBuf) {
+fn is_gone(play: &Play, path: &Path) {
     assert!(!path.exists());
     let left: Vec<_> = fs::read_dir(path.parent().unwrap())
         .unwrap()
@@ -397,7 +397,16 @@ fn an_orphan_whose_removal_was_killed_is_still_listed() {
 /// A worktree that is used by another change now is not that of the ended one.
 #[test]
 fn a_worktree_that_another_change_uses_stays() {
-    let (play, path) = ended();
+    let play = Play::without_change(&Script {
+        settings: "worktree_roots = [\"/\"]\n",
+        ..script("")
+    });
+    play.world
+        .remand_in(&play.repo, &["add", "Add a work file", "-a", "--local"])
+        .ok();
+    play.tick().report();
+    play.world.remand(&["cancel", "c1"]).ok();
+    let path = PathBuf::from(play.world.sqlite("SELECT worktree FROM changes"));
     play.world
         .remand_in(&path, &["review", "--title", "Again"])
         .ok();
@@ -407,6 +416,11 @@ fn a_worktree_that_another_change_uses_stays() {
     play.tick().report();
     assert!(path.join("work.txt").exists());
     assert_eq!(removals(&play), "");
+    let refused = play
+        .world
+        .remand(&["worktrees", "--remove", path.to_str().unwrap()]);
+    assert_ne!(refused.status, 0);
+    assert!(path.join("work.txt").exists());
 }
 
 /// A worktree for a pull request is on no branch; a ref of remand keeps its commits. A reopened pull

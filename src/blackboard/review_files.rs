@@ -37,7 +37,7 @@ pub(crate) struct ReviewReport {
 /// Returns all reviews.
 pub(crate) fn numbered_reviews(conn: &Connection) -> Result<Vec<NumberedReview>> {
     conn.list(
-        "SELECT review_id, change_id, project_id, head, reviews.created_at,
+        "SELECT review_id, change_id, project_id, reviews.head, reviews.created_at,
              row_number() OVER (PARTITION BY change_id ORDER BY length(review_id), review_id) AS number
          FROM reviews JOIN changes USING (change_id)",
         &[],
@@ -47,7 +47,7 @@ pub(crate) fn numbered_reviews(conn: &Connection) -> Result<Vec<NumberedReview>>
 /// Returns the reviews of a change, oldest first.
 pub(crate) fn numbered_reviews_of(conn: &Connection, id: &ChangeId) -> Result<Vec<NumberedReview>> {
     conn.list(
-        "SELECT review_id, change_id, project_id, head, reviews.created_at,
+        "SELECT review_id, change_id, project_id, reviews.head, reviews.created_at,
              row_number() OVER (ORDER BY length(review_id), review_id) AS number
          FROM reviews JOIN changes USING (change_id) WHERE change_id = :id ORDER BY number",
         params! { id },

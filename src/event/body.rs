@@ -238,7 +238,6 @@ bodies! {
     }
     RunLost { run_id: Option<RunId>, wip: Option<String>; item_id: Option<ItemId>, lost_in_a_row: i64 }
     WorktreeMade { path: String, branch: String, head: Option<String>, restored: bool }
-    WorktreeRemoved { path: String, branch: Option<String>, head: Option<String>, why: Option<RemovalCause> }
     SetupRun {
         place: Option<SetUpPlace>,
         path: String,
@@ -333,6 +332,12 @@ bodies! {
         more: usize,
     }
     PrCreated { repo: Option<String>, number: i64, url: String, head: String, draft: bool, found: bool }
+    WorktreeRemoved {
+        path: String,
+        branch: Option<String>,
+        head: Option<String>,
+        why: Option<RemovalCause>,
+    }
 }
 
 /// Keys whose values are sentences for people; `context.summary` is a key of the objects in a list.

@@ -111,7 +111,7 @@ fn a_worktree_is_removed_once_and_only_if_nothing_uses_it() {
     assert!(!begin(&mut story), "it is live");
     assert_eq!(ended(&mut story), [] as [ChangeId; 0]);
     story
-        .step(|conn, now| bb::advance(conn, &id, Trigger::Closed, "ann", now))
+        .step(|conn, now| bb::cancel_change(conn, &id, None, "ann", now))
         .unwrap();
     assert_eq!(ended(&mut story), std::slice::from_ref(&id));
     let others = story.engine.read(|conn| bb::changes_at(conn, &worktree));

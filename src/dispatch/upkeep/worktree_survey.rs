@@ -78,7 +78,7 @@ impl Upkeep {
             if let Ok(own) = own.canonicalize() {
                 let names = files::names(&own).unwrap_or_default();
                 let found = names.iter().map(|name| own.join(name));
-                // What an interrupted removal left goes by the old name.
+                // What an interrupted removal left is listed under the old name.
                 paths.extend(found.map(|path| before_removal(&path).unwrap_or(path)));
             }
             for path in paths {
