@@ -434,6 +434,30 @@ pub(super) fn answer_by_push(conn: &Connection, change_id: &ChangeId, left: Stat
     )
 }
 
+/// Handles the commits of a person who had taken the change over: they answer what was asked for
+/// before. Later rejections wait for the next fix.
+pub(super) fn answer_by_takeover(
+    conn: &Connection,
+    change_id: &ChangeId,
+    reason: &str,
+) -> Result<()> {
+    let taken: i64 = conn.value(
+        "SELECT coalesce(max(id), 0) FROM events
+         WHERE change_id = :change_id AND event_type = 'instructed' AND metadata ->> 'action' = 'takeover'",
+        params! { change_id },
+    )?;
+    conn.execute(
+        "UPDATE rejections SET state = 'skipped', ended_by = 'head_moved', reason = :reason
+         WHERE change_id = :change_id AND event_id < :taken AND state IN ('pending', 'in_fix')",
+        params! { reason, taken, change_id },
+    )?;
+    conn.run(
+        "UPDATE rejections SET state = 'pending', item_id = NULL
+         WHERE change_id = :change_id AND state = 'in_fix'",
+        params! { change_id },
+    )
+}
+
 /// Moves an approved change back into the loop because of a new rejection.
 pub(super) fn reopen_for_rejection(
     conn: &Connection,

@@ -29,7 +29,7 @@ const FRAME: Duration = Duration::from_millis(150);
 /// Demonstrate the whole loop using temporary pull requests and scripted agents
 ///
 /// Creates a git remote with three pull requests on a local stand-in for GitHub, all in a temporary directory, and runs the
-/// daemon on it. The first is rejected by the reviewer, fixed, pushed, and passes. The second passes, is sent back by a
+/// daemon on it. The first is rejected by the reviewer, fixed and pushed, and then passes. The second passes, is sent back by a
 /// person, fixed, and approved by that person. The third never satisfies the reviewer and is escalated after two fixes.
 /// Works offline and needs only git and sh. The exit code is 0 only if all three end as described.
 #[derive(Debug, Args)]

@@ -129,6 +129,7 @@ pub(crate) fn resume(args: &ResumeArgs, ctx: &mut CommandContext) -> Result<Exit
     })?;
     let waited = before.paused || before.held_until.is_some();
     let what = match (after.paused, waited) {
+        (true, _) if after.taken_over => "is still taken over",
         (true, _) if after.stopped => "will continue after `remand start`",
         (true, _) if after.shadow && !after.paused_by_rules => "is still in shadow",
         (true, _) => "is still paused",
@@ -141,7 +142,7 @@ pub(crate) fn resume(args: &ResumeArgs, ctx: &mut CommandContext) -> Result<Exit
 /// Retry posts that GitHub refused or that are waiting for a retry
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Posts that failed because of the network, the login or the rate limit are retried automatically with \
+    after_help = "Posts that failed because of network, login or rate-limit errors are retried automatically with \
 increasing delays; this command skips the remaining delay. The daemon or `remand tick` posts them. \
 The exit code is 5 if the change is held or needs a person."
 )]

@@ -189,6 +189,9 @@ bodies! {
     Instructed { action: Option<Action>, text: String, by: String;
         added: Option<Addition>,
         at_once: Option<bool>,
+        findings: Option<Vec<FindingId>>,
+        /// Command that resumes the session of the interrupted agent.
+        command: Option<String>,
     }
     /// Work that would have run outside of shadow mode, or a review made in shadow mode.
     Shadowed {
@@ -474,6 +477,12 @@ closed_enum! {
         Stop = "stop",
         Start = "start",
         RemoveProject = "remove_project",
+        Skip = "skip",
+        Ready = "ready",
+        Waive = "waive",
+        Takeover = "takeover",
+        Handback = "handback",
+        Reopen = "reopen",
     }
 }
 

@@ -286,14 +286,18 @@ fn items_are_added_with_the_checks_of_all_others() {
     add(&["code_review", "--change", "c1"]).fails(1, "c1 already has an open code_review: w1");
     add(&["review_fix", "--change", "c1"]).fails(1, "cannot add a review_fix without a rejection");
     add(&["nonsense", "--change", "c1"]).fails(2, "unknown source `nonsense`; allowed: github");
-    add(&["manual", "--change", "c4"]).fails(4, "no such change: `c4`");
-    add(&["manual", "--change", "c1", "--priority", "P9"]).fails(2, "allowed: P1, P2, P3");
-    add(&["manual", "--change", "c1", "--metadata", "{"]).fails(2, "--metadata is not valid JSON");
-    add(&["manual", "--change", "c1", "--metadata", "[]"]).fails(2, "not a JSON object");
+    add(&["manual", "--change", "c1"]).fails(1, "a task is implemented as a new change");
+    add(&["pull_request", "--change", "c1"]).fails(1, "remand queues the pull request");
+    add(&["feedback_analysis", "--change", "c4"]).fails(4, "no such change: `c4`");
+    add(&["feedback_analysis", "--change", "c1", "--priority", "P9"])
+        .fails(2, "allowed: P1, P2, P3");
+    add(&["feedback_analysis", "--change", "c1", "--metadata", "{"])
+        .fails(2, "--metadata is not valid JSON");
+    add(&["feedback_analysis", "--change", "c1", "--metadata", "[]"]).fails(2, "not a JSON object");
     let item = site.world.json(&[
         "item",
         "add",
-        "manual",
+        "feedback_analysis",
         "--change",
         "c1",
         "--priority",
@@ -304,9 +308,9 @@ fn items_are_added_with_the_checks_of_all_others() {
     assert_eq!(item["item_id"], "w2");
     assert_eq!(item["metadata"]["note"], 1);
     insta::assert_snapshot!(site.shows(&["item", "list"]), @"
-    ITEM  SOURCE       STATUS     PRIO  CHANGE  TITLE                CREATED
-    w2    manual       available  P1    c1      add work.txt         just now
-    w1    code_review  available  P2    c1      Review add work.txt  just now
+    ITEM  SOURCE             STATUS     PRIO  CHANGE  TITLE                CREATED
+    w2    feedback_analysis  available  P1    c1      add work.txt         just now
+    w1    code_review        available  P2    c1      Review add work.txt  just now
     ");
     assert_eq!(
         site.world

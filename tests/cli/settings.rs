@@ -263,10 +263,11 @@ fn evaluators_are_listed_shown_and_checked() {
 fn prompts_are_listed_shown_and_checked() {
     let world = World::new();
     insta::assert_snapshot!(world.remand(&["prompts", "list"]).ok().stdout, @"
-    PROMPT  FROM
-    review  stock
-    fix     stock
-    again   stock
+    PROMPT     FROM
+    review     stock
+    fix        stock
+    again      stock
+    implement  stock
     ");
     let fix = world.remand(&["prompts", "show", "fix"]).ok().stdout;
     assert_eq!(

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::kills::{is_agent, is_shim, kill_in_each_git, kill_one};
-use super::pull_scene::{OVERTAKEN, WHOLE};
+use super::pull_scene::{OVERTAKEN, Scene, TASK, WHOLE};
 use super::pull_stage::PullStage;
 use super::stage::{Dice, Seen, Stage as _, command_of, end, is_long, parent_of};
 
@@ -35,19 +35,33 @@ fn killed_at_random_moments_every_pull_request_is_pushed_and_answered_once() {
         (Victim::Git, 2),
         (Victim::Gh, 1),
     ];
-    kill_at_random(&twentieths, if is_long() { 5_000 } else { 100 });
+    kill_at_random(WHOLE, &twentieths, if is_long() { 5_000 } else { 100 });
+}
+
+/// Several tasks at the same time, from `remand add` to the merge.
+#[test]
+fn killed_at_random_moments_every_task_has_one_branch_and_one_pull_request() {
+    let twentieths = [
+        (Victim::Daemon, 9),
+        (Victim::Shim, 4),
+        (Victim::Agent, 4),
+        (Victim::Git, 2),
+        (Victim::Gh, 1),
+    ];
+    kill_at_random(TASK, &twentieths, if is_long() { 3_000 } else { 100 });
 }
 
 /// The same as a kill by the kernel when memory runs out: it says nothing about the work.
 #[test]
 fn a_git_or_a_gh_that_is_killed_is_no_more_than_a_delay() {
     kill_at_random(
+        WHOLE,
         &[(Victim::Git, 4), (Victim::Gh, 1)],
         if is_long() { 2_000 } else { 40 },
     );
 }
 
-fn kill_at_random(shares: &[(Victim, usize)], wanted: usize) {
+fn kill_at_random(scene: Scene, shares: &[(Victim, usize)], wanted: usize) {
     let seed = std::env::var("REMAND_SEED")
         .ok()
         .and_then(|text| text.parse().ok());
@@ -58,8 +72,8 @@ fn kill_at_random(shares: &[(Victim, usize)], wanted: usize) {
         .flat_map(|(victim, share)| vec![*victim; *share])
         .collect();
     let (mut dice, mut kills, begun) = (Dice::new(seed), BTreeMap::new(), Instant::now());
-    let stage = WHOLE.unwatched("slots = 3\nmax_lost_runs = 1000\n");
-    stage.pull.watch();
+    let stage = scene.unwatched("slots = 3\nmax_lost_runs = 1000\n");
+    stage.enter();
     let mut pulls = 1;
     let add = |pulls: &mut usize| {
         for _ in 0..OPEN {

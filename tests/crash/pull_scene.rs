@@ -26,6 +26,8 @@ pub(crate) struct Scene {
 pub(crate) enum Worktree {
     Persons,
     Own,
+    /// Created by remand for a task, with a branch of its own.
+    Task,
 }
 
 /// Rejected by remand and fixed; then by a person, in two places, and fixed; approved, merged.
@@ -52,6 +54,64 @@ echo done
         Act {
             when: "state = 'ready_for_human_review' AND total_fixes = 1",
             does: request_changes,
+        },
+        Act {
+            when: "state = 'ready_for_human_review' AND total_fixes = 2",
+            does: approve,
+        },
+        Act {
+            when: "state = 'approved'",
+            does: |forge, number| forge.merge(number, "bob"),
+        },
+    ],
+    end: "merged",
+};
+
+/// A task: remand implements it, rejects the result before anybody sees it, fixes that, and opens the
+/// pull request. From there on, a person rejects it, approves it and merges it.
+///
+/// Tasks run one after another: each has files of its own, so that no merge makes another one empty.
+pub(crate) const TASK: Scene = Scene {
+    reviewer: r#"
+[ -e .ready ] || exit 9
+work="work-$REMAND_CHANGE.txt"
+if grep -q first "$work"; then says approved "all is there"
+else says changes_requested "the first is missing" "$(finding "$work" 1 'the first is missing')"; fi
+"#,
+    fixer: r#"
+cat >/dev/null
+[ -e .ready ] || exit 9
+work="work-$REMAND_CHANGE.txt"
+if [ "$REMAND_PHASE" = implement ]; then
+    echo begun >"$work"
+    git add "$work"
+    git commit -q -m "a part of the task" || exit 1
+    echo loose >"loose-$REMAND_CHANGE.txt"
+elif grep -q first "$work"; then
+    echo part >>"part-$REMAND_CHANGE.txt"
+    git add "part-$REMAND_CHANGE.txt"
+    git commit -q -m "a part of it" || exit 1
+    echo second >>"$work"
+else
+    echo first >>"$work"
+fi
+echo done
+"#,
+    settings: "red_base = \"hold\"\ngates = [[\"test\", \"!\", \"-e\", \"broken.txt\"]]\nsetup = [\"sh\", \"-c\", \"echo ready >.ready\"]",
+    worktree: Worktree::Task,
+    acts: &[
+        Act {
+            when: "state = 'ready_for_human_review' AND total_fixes = 1",
+            does: |forge, number| {
+                forge.review(
+                    number,
+                    &Review {
+                        by: "bob",
+                        body: "Say second, and write a part beside it.",
+                        ..Review::default()
+                    },
+                );
+            },
         },
         Act {
             when: "state = 'ready_for_human_review' AND total_fixes = 2",

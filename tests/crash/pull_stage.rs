@@ -13,6 +13,9 @@ use super::stage::{ALONE, Show, Stage, check, number, without_numbers};
 use crate::support::play::{Play, Script};
 use crate::support::pull_play::{PullPlay, REPO};
 
+/// Title of the first task.
+const TASK_TITLE: &str = "Add a file";
+
 /// Running scenario.
 pub(crate) struct PullStage {
     pub(crate) pull: PullPlay,
@@ -27,7 +30,7 @@ impl Scene {
     /// Creates the environment with the pull request watched as c1.
     pub(crate) fn stage(self) -> PullStage {
         let stage = self.unwatched("max_lost_runs = 50\n");
-        stage.pull.watch();
+        stage.enter();
         stage
     }
 
@@ -52,16 +55,22 @@ impl Scene {
             &pull.remote,
             &["update-ref", "refs/heads/feature", "refs/hidden/start"],
         );
+        world.git(
+            &pull.remote,
+            &["update-ref", "refs/hidden/main", "refs/heads/main"],
+        );
         // The scenario starts here. Not by a hook, which is not run when the pushing process is
         // gone.
         std::fs::write(pull.remote.join("logs/refs/heads/feature"), "").unwrap();
+        if self.worktree != Worktree::Persons {
+            std::fs::write(pull.play.repo.join(".git/info/exclude"), ".ready\n").unwrap();
+        }
         if self.worktree == Worktree::Own {
             world.git(
                 &pull.play.repo,
                 &["worktree", "remove", pull.play.worktree.to_str().unwrap()],
             );
             world.git(&pull.play.repo, &["branch", "-q", "-D", "feature"]);
-            std::fs::write(pull.play.repo.join(".git/info/exclude"), ".ready\n").unwrap();
             pull.play.worktree = world.root().join("state/remand/worktrees/calc/pr-1");
         }
         PullStage {
@@ -74,9 +83,24 @@ impl Scene {
 }
 
 impl PullStage {
-    /// Adds another watched pull request of the same kind, with this branch name.
+    /// Creates the change c1.
+    pub(crate) fn enter(&self) {
+        match self.scene.worktree {
+            Worktree::Task => self.add(TASK_TITLE),
+            Worktree::Persons | Worktree::Own => self.pull.watch(),
+        }
+    }
+
+    /// Adds another watched pull request of the same kind, with this branch name, or a task with this
+    /// title.
     pub(crate) fn add(&self, branch: &str) {
         let PullPlay { play, forge, .. } = &self.pull;
+        if self.scene.worktree == Worktree::Task {
+            play.world
+                .remand_in(&play.repo, &["add", branch, "-a"])
+                .ok();
+            return;
+        }
         let worktree = play.world.worktree(&play.repo, branch);
         // Two branches that start in the same second would have the same commit, and merging one of
         // them would leave nothing to review on the other.
@@ -130,12 +154,89 @@ impl PullStage {
         ended.len() == all && ended.iter().all(is_done)
     }
 
-    /// Asserts one push for each fix, of the recorded commit, from the recorded head.
+    /// Returns the branch of the first change.
+    fn branch(&self) -> String {
+        self.of_first("branch")
+    }
+
+    /// Returns the pull request of the first change.
+    fn number(&self) -> i64 {
+        self.of_first("pr_number").parse().unwrap()
+    }
+
+    fn of_first(&self, column: &str) -> String {
+        let sql = format!("SELECT {column} FROM changes WHERE change_id = 'c1'");
+        self.play().world.sqlite(&sql)
+    }
+
+    /// Asserts one branch, one worktree and one pull request for each task, however often it was
+    /// begun.
+    fn check_tasks(&self) {
+        if self.scene.worktree != Worktree::Task {
+            return;
+        }
+        let PullPlay {
+            play,
+            forge,
+            remote,
+            ..
+        } = &self.pull;
+        let rows = play
+            .world
+            .sqlite("SELECT branch, worktree, pr_number FROM changes ORDER BY change_id");
+        let (mut branches, mut worktrees, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+        for row in rows.lines() {
+            let [branch, worktree, number] = row.split('|').collect::<Vec<_>>()[..] else {
+                panic!("{row}")
+            };
+            branches.push(branch.to_owned());
+            worktrees.push(worktree.to_owned());
+            numbers.push(number.to_owned());
+            let pull = forge.pull(number.parse().unwrap());
+            assert_eq!(pull["head_ref"], branch, "{row}");
+        }
+        let mut found = forge.numbers();
+        // The one that the environment opened for another branch.
+        found.retain(|number| number != "1");
+        for list in [&mut branches, &mut worktrees, &mut numbers, &mut found] {
+            list.sort_unstable();
+        }
+        assert_eq!(found, numbers, "pull requests");
+        let of_tasks = |folder: &std::path::Path| {
+            let format = [
+                "for-each-ref",
+                "--format=%(refname:short)",
+                "refs/heads/remand/",
+            ];
+            let listed = play.world.git(folder, &format);
+            let mut listed: Vec<String> = listed.lines().map(str::to_owned).collect();
+            listed.sort_unstable();
+            listed
+        };
+        assert_eq!(of_tasks(&play.repo), branches, "local branches");
+        assert_eq!(of_tasks(remote), branches, "branches of the remote");
+        let listed = play
+            .world
+            .git(&play.repo, &["worktree", "list", "--porcelain"]);
+        let mut listed: Vec<String> = listed
+            .lines()
+            .filter_map(|line| line.strip_prefix("worktree "))
+            .filter(|path| path.contains("/worktrees/calc/"))
+            .map(str::to_owned)
+            .collect();
+        listed.sort_unstable();
+        assert_eq!(listed, worktrees, "worktrees");
+    }
+
+    /// Asserts one push for each fix, of the recorded commit, from the recorded head; and one that
+    /// creates the branch of each task.
     fn check_pushes(&self) {
         let mut found = self.pushes();
         let written = self.play().world.sqlite(
-            "SELECT (payload ->> 'from') || ' ' || (payload ->> 'to') || ' refs/heads/' || (payload ->> 'branch')
-             FROM intents WHERE kind = 'push' AND result IN ('done', 'taken_back')",
+            "SELECT iif(source = 'pull_request', '0000000000000000000000000000000000000000', payload ->> 'from')
+                 || ' ' || (payload ->> 'to') || ' refs/heads/' || (payload ->> 'branch')
+             FROM intents JOIN work_items ON item_id = payload ->> 'item_id'
+             WHERE kind = 'push' AND result IN ('done', 'taken_back')",
         );
         let mut written: Vec<String> = written.lines().map(str::to_owned).collect();
         found.sort_unstable();
@@ -150,7 +251,7 @@ impl PullStage {
         );
         let fixes = self
             .play()
-            .count("work_items WHERE source = 'review_fix' AND status = 'completed'");
+            .count("events WHERE event_type IN ('fix_pushed', 'pr_created')");
         assert_eq!(found.len(), usize::try_from(fixes).unwrap());
         assert_eq!(
             self.play().count("intents WHERE done_at IS NULL"),
@@ -164,16 +265,18 @@ impl PullStage {
     /// move.
     fn pushes(&self) -> Vec<String> {
         let mut found = Vec::new();
-        for entry in std::fs::read_dir(self.pull.remote.join("logs/refs/heads"))
-            .into_iter()
-            .flatten()
-        {
-            let file = entry.unwrap().path();
-            let branch = file.file_name().unwrap().to_str().unwrap();
-            for line in std::fs::read_to_string(&file).unwrap().lines() {
+        let logs = self.pull.remote.join("logs/refs/heads");
+        let branches = self.play().world.git(
+            &self.pull.remote,
+            &["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads"],
+        );
+        for branch in branches.lines() {
+            let file = logs.join(branch);
+            for line in std::fs::read_to_string(&file).unwrap_or_default().lines() {
                 let (who, does) = line.split_once('\t').unwrap_or((line, ""));
                 // Branches created by the test itself start at nothing.
-                if does == "push" && !line.starts_with("00000000") {
+                let is_tests = line.starts_with("00000000") && !branch.starts_with("remand/");
+                if does == "push" && !is_tests {
                     let ends: Vec<&str> = who.split(' ').take(2).collect();
                     found.push(format!("{} refs/heads/{branch}", ends.join(" ")));
                 }
@@ -242,7 +345,7 @@ impl PullStage {
 
     /// Returns all text on the first pull request, without parts that differ from run to run.
     fn said(&self) -> String {
-        let forge = &self.pull.forge;
+        let (forge, number) = (&self.pull.forge, self.number());
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let words = |said: &Value| {
             let body = text(&said["body"]);
@@ -253,7 +356,7 @@ impl PullStage {
             }
             body
         };
-        let comments = forge.comments(1);
+        let comments = forge.comments(number);
         let answered = |said: &Value| {
             comments
                 .iter()
@@ -261,7 +364,7 @@ impl PullStage {
                 .map(words)
         };
         let mut lines = Vec::new();
-        for review in forge.reviews(1) {
+        for review in forge.reviews(number) {
             // A late objection, when remand has none any more, is only a comment.
             let state = text(&review["state"]).replace("DISMISSED", "COMMENTED");
             lines.push(format!(
@@ -279,7 +382,7 @@ impl PullStage {
                 words(comment)
             ));
         }
-        for comment in forge.issue_comments(1) {
+        for comment in forge.issue_comments(number) {
             lines.push(format!("{}: {}", text(&comment["author"]), words(&comment)));
         }
         let mut lines: Vec<String> = lines
@@ -287,10 +390,16 @@ impl PullStage {
             .map(|line| self.play().world.plain(line))
             .collect();
         lines.sort_unstable();
+        let pull = forge.pull(number);
+        let opened = match self.scene.worktree {
+            Worktree::Task => format!("{}\n{}", text(&pull["title"]), words(&pull)),
+            Worktree::Persons | Worktree::Own => String::new(),
+        };
         format!(
-            "{}\nasked: {}",
+            "{}\nasked: {}\n{}",
             lines.join("\n"),
-            forge.pull(1)["requested_reviewers"]
+            pull["requested_reviewers"],
+            self.play().world.plain(&opened)
         )
     }
 }
@@ -317,9 +426,17 @@ impl Stage for PullStage {
                  'resumed', 'posted', 'review_posted') AND summary NOT LIKE 'the work of %'
              ORDER BY id",
         );
+        // A pull request that was created by an attempt that died is found by the next one.
+        let events = events.replace(" found at ", " opened at ");
+        let branch = self.branch();
+        let start = match self.scene.worktree {
+            Worktree::Task => "main",
+            Worktree::Persons | Worktree::Own => "start",
+        };
+        let commits = format!("refs/hidden/{start}..{branch}");
         let parts = [
-            world.git(&self.pull.remote, &["ls-tree", "-r", "feature"]),
-            world.git(&self.pull.remote, &["log", "--reverse", "--format=%B", "refs/hidden/start..feature"]),
+            world.git(&self.pull.remote, &["ls-tree", "-r", &branch]),
+            world.git(&self.pull.remote, &["log", "--reverse", "--format=%B", &commits]),
             world.sqlite("SELECT state, fix_cycle, total_fixes, final_verdict, held_until, auto_fix FROM changes"),
             world.sqlite(
                 "SELECT item_id, source, status, fix_cycle, attempt, asked_again, gate_rounds, claimed_by
@@ -352,6 +469,7 @@ impl Stage for PullStage {
 
     fn check(&self) {
         check(self.play());
+        self.check_tasks();
         self.check_pushes();
         self.check_posts();
         let world = &self.play().world;
@@ -377,7 +495,7 @@ impl Stage for PullStage {
                 world.git(&worktree, &["rev-parse", "HEAD"]),
             );
             match self.scene.worktree {
-                Worktree::Persons => assert_eq!(on, branch),
+                Worktree::Persons | Worktree::Task => assert_eq!(on, branch),
                 Worktree::Own => {
                     assert_eq!(on, "HEAD", "it is on no branch");
                     assert_eq!(
@@ -410,7 +528,7 @@ fn has(said: &Value, marker: &str) -> bool {
 /// Returns the pull requests of changes that match this condition and have no open work.
 fn quiet(board: &Connection, when: &str) -> Vec<i64> {
     let sql = format!(
-        "SELECT pr_number FROM changes c WHERE {when}
+        "SELECT coalesce(pr_number, 0) FROM changes c WHERE {when}
              AND NOT EXISTS (SELECT 1 FROM work_items w WHERE w.change_id = c.change_id
                  AND w.status IN ('available', 'claimed', 'blocked'))
              AND NOT EXISTS (SELECT 1 FROM intents i WHERE i.change_id = c.change_id AND i.done_at IS NULL)

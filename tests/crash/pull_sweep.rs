@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::pull_scene::{FORBIDDEN, OVERTAKEN, TAKEN_BACK, WHOLE};
+use super::pull_scene::{FORBIDDEN, OVERTAKEN, TAKEN_BACK, TASK, WHOLE};
 use super::pull_stage::PullStage;
 use super::stage::{Stage as _, is_long};
 use super::sweep::{Undisturbed, apart};
@@ -26,6 +26,10 @@ fn forbidden() -> PullStage {
 
 fn taken_back() -> PullStage {
     TAKEN_BACK.stage()
+}
+
+fn task() -> PullStage {
+    TASK.stage()
 }
 
 fn sweep(stage: fn() -> PullStage, args: &[&str], every: usize, crossed: &[&str]) {
@@ -139,6 +143,27 @@ fn a_worktree_of_its_own_and_a_push_of_somebody_else_survive_a_death_at_any_line
     sweep(overtaken, &["run"], 1, &crossed);
 }
 
+/// S0-64, S0-112: a task has one branch, one worktree and one pull request, and each of its steps is
+/// pushed and posted once.
+#[test]
+fn a_task_comes_to_its_merge_once_wherever_the_daemon_dies() {
+    let crossed = [
+        "git.worktree.before",
+        "git.worktree.after",
+        "commit.finish_implement.before",
+        "commit.finish_implement.after",
+        "commit.intend_push.after",
+        "push.before",
+        "push.after",
+        "commit.pushed.before",
+        "github.pulls.before",
+        "github.pulls.after",
+        "commit.finish_pull.before",
+        "commit.finish_pull.after",
+    ];
+    sweep(task, &["run"], 1, &crossed);
+}
+
 #[test]
 fn a_fix_that_must_not_be_pushed_is_withdrawn_once_wherever_it_dies() {
     sweep(
@@ -167,11 +192,16 @@ fn a_fix_that_a_person_took_back_is_not_made_again_wherever_it_dies() {
 fn a_tick_on_a_pull_request_that_dies_is_made_good_by_the_next() {
     sweep(whole, &["tick"], 8, &["push.after", "post.note.after"]);
     sweep(overtaken, &["tick"], 8, &["git.rebase.after"]);
+    sweep(task, &["tick"], 8, &["commit.finish_pull.after"]);
 }
 
 #[test]
 fn a_daemon_that_dies_again_while_it_recovers_pushes_and_posts_everything_once() {
-    for (stage, seed) in [(whole as fn() -> PullStage, 11), (overtaken, 13)] {
+    for (stage, seed) in [
+        (whole as fn() -> PullStage, 11),
+        (overtaken, 13),
+        (task, 17),
+    ] {
         let undisturbed = Undisturbed::play(stage, &["run"]);
         undisturbed.sweep(
             &["run"],

@@ -33,7 +33,7 @@ impl<'a> Second<'a> {
 
     #[track_caller]
     fn remand(&self, args: &[&str]) -> String {
-        self.output(args).ok().stdout
+        self.output(args).report().stdout
     }
 
     fn output(&self, args: &[&str]) -> Output {

@@ -473,6 +473,13 @@ impl Forge {
         self.state()["repos"][&self.repo]["pulls"][number.to_string()].clone()
     }
 
+    /// Returns the numbers of all pull requests.
+    pub(crate) fn numbers(&self) -> Vec<String> {
+        let state = self.state();
+        let pulls = state["repos"][&self.repo]["pulls"].as_object().unwrap();
+        pulls.keys().cloned().collect()
+    }
+
     pub(crate) fn reviews(&self, number: i64) -> Vec<Value> {
         self.pull(number)["reviews"].as_array().unwrap().clone()
     }

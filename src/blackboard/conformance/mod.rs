@@ -4,6 +4,7 @@
 //! No case may assume that ids commit in order, or that a sequence has no gaps.
 
 mod claims;
+mod decisions;
 mod ends;
 pub(in crate::blackboard) mod engine;
 mod events;

@@ -57,7 +57,22 @@ CREATE TABLE sweeps (
 INSERT INTO sweeps SELECT kind, path, repository, proof, change_id, created_at FROM sweeps_before;
 DROP TABLE sweeps_before;
 
+-- Three more codes for the end of a rejection. The list of a column cannot be changed in place.
+ALTER TABLE rejections RENAME COLUMN ended_by TO ended_by_5;
+ALTER TABLE rejections ADD COLUMN ended_by TEXT CHECK (ended_by IN (
+    'superseded', 'needs_person', 'bound_passed', 'not_runnable', 'approved', 'cancelled', 'head_moved',
+    'pr_closed', 'pr_merged', 'pushed_while_closed', 'dismissed', 'change_over', 'review_skipped', 'marked_ready',
+    'waived'));
+UPDATE rejections SET ended_by = ended_by_5;
+ALTER TABLE rejections DROP COLUMN ended_by_5;
+
 DROP VIEW board;
+
+ALTER TABLE changes ADD COLUMN taken_over INTEGER NOT NULL DEFAULT 0 CHECK (taken_over IN (0, 1));
+ALTER TABLE changes DROP COLUMN paused;
+ALTER TABLE changes ADD COLUMN paused INTEGER NOT NULL
+    GENERATED ALWAYS AS (paused_by_person OR paused_by_rules OR stopped OR shadow OR taken_over) VIRTUAL;
+
 CREATE VIEW board AS
 SELECT
     CASE
@@ -75,6 +90,7 @@ SELECT
     CASE
         WHEN stopped THEN (SELECT 'stopped by ' || stopped_by || coalesce(': ' || reason, '') FROM stops
             WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id ORDER BY stops.project_id IS NOT NULL LIMIT 1)
+        WHEN taken_over THEN 'taken over'
         WHEN shadow AND NOT (paused_by_person OR paused_by_rules) THEN 'shadow'
         WHEN paused THEN 'paused'
         WHEN held_until IS NOT NULL THEN 'held until ' || held_until || ': ' || hold_reason

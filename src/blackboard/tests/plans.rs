@@ -69,7 +69,7 @@ const BY_HAND: &[(&str, &str)] = &[
     ),
     (
         "projects.rs",
-        "SELECT state, skip_tests, count(*) AS number FROM changes",
+        "SELECT state, count(*) AS number FROM changes",
     ),
     ("events.rs", "FROM events WHERE timestamp < :moment"),
     ("board_view.rs", "SELECT status, count(*) FROM work_items"),

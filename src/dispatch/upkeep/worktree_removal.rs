@@ -91,6 +91,9 @@ impl Upkeep {
     /// Removes the worktree of an ended change, if everything in it is kept elsewhere.
     async fn remove_of_change(&self, change: &Change, order: &Order<'_>) -> bb::Result<Removal> {
         let path = Path::new(&change.worktree);
+        if change.taken_over {
+            return Ok(Removal::Kept("a person took the change over".into()));
+        }
         let lock = WorktreeLock::try_take(&self.settings.locks_dir, &change.worktree);
         let _lock = match lock {
             Ok(Some(lock)) => lock,

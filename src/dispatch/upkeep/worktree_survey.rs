@@ -116,6 +116,7 @@ impl Upkeep {
         };
         let kept_because = match (&change, used) {
             (Some(change), WorktreeUse::Live) => Some(in_use(change)),
+            (Some(change), _) if change.taken_over => Some("a person took the change over".into()),
             (_, _) => self.obstacle(project_id, &path, change.as_ref()).await?,
         };
         let ttl = (self.settings.rules)(project_id).worktree_ttl_days;
