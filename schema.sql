@@ -109,7 +109,7 @@ CREATE TABLE changes (
     implementation_item_id TEXT,
     adopted_by     TEXT CHECK (adopted_by IN ('watch', 'discovery')),   -- origin of the PR
     own_worktree   INTEGER NOT NULL DEFAULT 0 CHECK (own_worktree IN (0, 1)), -- created by remand, which may create it again
-    setup_done     TEXT,                           -- key of the last completed set-up of the worktree
+    setup_done     TEXT,                           -- key of the last completed set-up of the worktree; begun, making, removing, removed: what happens to it
     auto_fix       INTEGER NOT NULL DEFAULT 1 CHECK (auto_fix IN (0, 1)), -- 0: a person reverted one of our fixes
     progress_since TEXT,                           -- time of a person's decision: earlier reviews do not count as "no progress"
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
@@ -133,6 +133,7 @@ CREATE TABLE changes (
     auto_address   INTEGER NOT NULL DEFAULT 1 CHECK (auto_address IN (0, 1)), -- 0: feedback on the PR is fixed only when a person says so
     skip_tests     INTEGER NOT NULL DEFAULT 1 CHECK (skip_tests IN (0, 1)),   -- 0: gates and review verify it, and the board shows that
     notify_ready   INTEGER NOT NULL DEFAULT 1 CHECK (notify_ready IN (0, 1)), -- its PR reports when it is ready for a person
+    completed_at   TEXT CHECK (completed_at GLOB '????-??-??T??:??:??.???Z'), -- time at which it was merged or closed; null again if reopened
     taken_over     INTEGER NOT NULL DEFAULT 0 CHECK (taken_over IN (0, 1)),   -- a person continues by hand in its worktree
     paused         INTEGER NOT NULL GENERATED ALWAYS AS (paused_by_person OR paused_by_rules OR stopped OR shadow OR taken_over) VIRTUAL,
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
@@ -152,6 +153,9 @@ CREATE INDEX changes_held ON changes (held_until) WHERE held_until IS NOT NULL;
 CREATE INDEX changes_shadow ON changes (change_id) WHERE shadow;
 CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 'closed');
 CREATE INDEX changes_waiting ON changes (waits_for) WHERE waits_for IS NOT NULL;
+CREATE INDEX changes_by_worktree ON changes (worktree);
+CREATE INDEX changes_ended_worktrees ON changes (completed_at)
+    WHERE own_worktree = 1 AND completed_at IS NOT NULL AND setup_done IS NOT 'removed';
 
 -- What a change was asked to do, for changes that remand makes from a task.
 CREATE TABLE tasks (
@@ -243,6 +247,8 @@ CREATE TABLE tasks (
 --                        more: number of files that are not listed
 --   pr_created         {repo, number, url, head, draft, found}
 --                        found: it existed already, from an earlier attempt or opened by somebody else
+--   worktree_removed   {path, branch, head, why}
+--                        why: ended (its change ended some time ago), requested (by a person)
 CREATE TABLE events (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     timestamp   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
@@ -274,7 +280,7 @@ WHEN NEW.event_type NOT IN (
     'review_unclear', 'edits_undone', 'permission_denied', 'checkout_changed', 'head_moved', 'escalated', 'instructed',
     'shadowed', 'state_changed', 'run_started', 'run_finished', 'run_lost', 'worktree_made', 'setup_run', 'gate_failed', 'held', 'resumed',
     'feedback_received', 'pr_adopted', 'pr_changed', 'posted', 'message_sent', 'notified', 'skipped', 'pruned', 'reloaded',
-    'daemon_ended', 'implemented', 'pr_created')
+    'daemon_ended', 'implemented', 'pr_created', 'worktree_removed')
 BEGIN
     SELECT RAISE(ABORT, 'unknown event_type; the types are listed above CREATE TABLE events (.schema events)');
 END;
@@ -607,7 +613,7 @@ CREATE TABLE pruned_changes (
 
 -- Files, worktrees and refs to remove after their change was pruned. A row is deleted once that is done.
 CREATE TABLE sweeps (
-    kind       TEXT NOT NULL CHECK (kind IN ('run', 'prompt', 'worktree', 'ref')),
+    kind       TEXT NOT NULL CHECK (kind IN ('run', 'prompt', 'review', 'worktree', 'ref')),
     path       TEXT NOT NULL,                      -- of a directory or file, or the name of a ref
     repository TEXT NOT NULL,                      -- of a worktree or a ref; otherwise empty
     proof      TEXT NOT NULL,                      -- proof that it belongs to the change: its file name; the branch of a worktree, or the ref that keeps its commits; the commit of a ref

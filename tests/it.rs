@@ -11,6 +11,7 @@
 
 mod add;
 mod agents;
+mod artifacts;
 mod budget;
 mod claude;
 mod cli;
@@ -54,4 +55,5 @@ mod transitions;
 mod vanished;
 mod wait;
 mod wakes;
+mod worktree_life;
 mod worktrees;

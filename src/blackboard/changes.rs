@@ -213,6 +213,7 @@ pub(crate) fn advance(
     let escalated_from = (to == State::Escalated).then(|| state::resting(before.state));
     let moved = conn.execute(
         "UPDATE changes SET state = :to, escalated_from = :escalated_from, updated_at = :now,
+             completed_at = CASE WHEN :to IN ('merged', 'closed') THEN :now END,
              decision = CASE WHEN :to = 'escalated' THEN decision END,
              decision_commands = CASE WHEN :to = 'escalated' THEN decision_commands ELSE '[]' END,
              human_review_required = CASE WHEN :to = 'escalated' THEN human_review_required ELSE 0 END

@@ -19,6 +19,7 @@ mod operator;
 mod projects;
 mod prune;
 mod rejections;
+mod review_files;
 mod reviews;
 mod shadow;
 mod sql;
@@ -26,6 +27,7 @@ mod sql;
 mod tests;
 mod views;
 mod work;
+mod worktrees;
 
 pub(crate) use changes::{
     NewChange, advance, attached_changes, change, find_change, insert_change, live_change_at,
@@ -107,6 +109,10 @@ pub(crate) use rejections::TakenIn;
 pub(crate) use rejections::{
     pending_changes, reject_change, rejections_in, rejections_of, take_in,
 };
+pub(crate) use review_files::{
+    NumberedReview, ReviewReport, numbered_reviews, numbered_reviews_of, review_report,
+    reviewed_since, reviews_written, set_reviews_written,
+};
 pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, heads_of_findings, history, last_review, open_findings,
     review_of_head, reviews_of,
@@ -148,6 +154,11 @@ pub(crate) use work::runs::{
 pub(crate) use work::task_edit::{TaskEdit, TaskPlace, edit_task, is_begun};
 pub(crate) use work::tasks::{
     ImplementDone, NewTask, OpenedPull, add_task, begin_branch, finish_implement, finish_pull, task,
+};
+
+pub(crate) use worktrees::{
+    REMOVING, begin_removal, changes_at, end_removal, ended_worktrees, is_worktree_busy,
+    worktree_removed,
 };
 
 pub(crate) use forge::feedback::{feedback, judged_alone, known_comments, said_of, unjudged_said};

@@ -228,6 +228,7 @@ fn words(conn: &Conn, event: &Event) -> bb::Result<Option<(TextStyle, String)>> 
         | EventType::FixCreated
         | EventType::ReviewRequeued
         | EventType::WorktreeMade
+        | EventType::WorktreeRemoved
         | EventType::FeedbackReceived
         | EventType::MessageSent
         | EventType::Notified

@@ -31,7 +31,7 @@ use crate::blackboard::{self as bb, Db};
 use crate::change::{ChangeId, FixBound, HoldKind, ProjectId, Shadow};
 use crate::clock;
 use crate::config::{self, Loaded};
-use crate::dispatch::{self, Dispatch};
+use crate::dispatch::{self, Dispatch, Upkeep};
 use crate::evaluator::Definition;
 use crate::git::{Git, GitError};
 use crate::heartbeat::command::Kit;
@@ -48,7 +48,7 @@ use sd_notify::{News, Pulse, Supervisor};
 use stop_signals::StopSignals;
 
 pub(crate) use assemble::{
-    agent, dispatch_settings, git, host, intake, kit, latest, program_for_agents, sandbox,
+    agent, dispatch_settings, git, host, intake, kit, latest, program_for_agents, sandbox, upkeep,
 };
 pub(crate) use daemon_record::Record;
 pub(crate) use in_force::InForce;
@@ -85,6 +85,7 @@ struct Lasting {
     wake_heartbeat: Arc<Notify>,
     wake_dispatch: Arc<Notify>,
     wake_commands: Arc<Notify>,
+    wake_upkeep: Arc<Notify>,
     wake_configuration: Arc<Notify>,
     /// Dispatch settings in effect, for items that were claimed under earlier ones.
     latest: Arc<watch_channel::Sender<Arc<dispatch::Settings>>>,
@@ -153,7 +154,17 @@ impl Daemon {
                 break;
             }
         }
+        if !stop.is_cancelled() {
+            self.upkeep().once().await.context("upkeep failed")?;
+        }
         Ok(done)
+    }
+
+    fn upkeep(&self) -> Upkeep {
+        Upkeep {
+            db: self.db().clone(),
+            settings: Arc::clone(&self.dispatch.settings),
+        }
     }
 
     /// Runs the queued items, without a heartbeat.

@@ -17,6 +17,7 @@ mod run;
 mod settings;
 mod shadow;
 mod task;
+mod upkeep;
 mod worktree;
 
 use std::sync::Arc;
@@ -34,6 +35,10 @@ pub(crate) use remote::configuration::Configuration;
 pub(crate) use remote::post::forge_mark;
 pub(crate) use remote::remote_sync::ForgeSettings;
 pub(crate) use settings::{DayBound, Limits, Settings};
+pub(crate) use upkeep::{
+    OwnWorktree, Removal, Upkeep, WorktreeUse, existing_review_file, is_review_of, review_folder,
+    review_markdown,
+};
 
 use run::slots::Slots;
 use task::Task;

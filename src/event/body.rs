@@ -339,6 +339,12 @@ bodies! {
         more: usize,
     }
     PrCreated { repo: Option<String>, number: i64, url: String, head: String, draft: bool, found: bool }
+    WorktreeRemoved {
+        path: String,
+        branch: Option<String>,
+        head: Option<String>,
+        why: Option<RemovalCause>,
+    }
 }
 
 /// Keys whose values are sentences for people; `context.summary` is a key of the objects in a list.
@@ -509,6 +515,16 @@ closed_enum! {
         Failed = "failed",
         TimedOut = "timed_out",
         NotStarted = "not_started",
+    }
+}
+
+closed_enum! {
+    /// Reason for removing a worktree.
+    "why" RemovalCause {
+        /// Its change ended some time ago.
+        Ended = "ended",
+        /// A person requested it.
+        Requested = "requested",
     }
 }
 

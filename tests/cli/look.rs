@@ -57,8 +57,8 @@ fn the_whole_loop_as_people_see_it() {
     branch     feature/login → main
     head       SHA
     worktree   WORLD/src/site-feature-login
-    review     v1 of SHA: changes_requested, work.txt is wrong
-    review     v2 of SHA: approved, all is well
+    review     v1 of SHA by reviewer: changes_requested, work.txt is wrong
+    review     v2 of SHA by reviewer: approved, all is well
     fix        fix 1 committed: 2 files in 1 commit
     ");
     insta::assert_snapshot!(site.shows(&["status"]), @"

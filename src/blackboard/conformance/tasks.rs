@@ -40,7 +40,7 @@ fn new_task(n: usize) -> NewTask {
 }
 
 impl Story {
-    fn task(&mut self, adjust: impl FnOnce(&mut NewTask)) -> bb::Result<Change> {
+    pub(super) fn task(&mut self, adjust: impl FnOnce(&mut NewTask)) -> bb::Result<Change> {
         let n = self
             .engine
             .read(|conn| bb::board(conn, bb::Show::All, 1_000))
@@ -52,7 +52,7 @@ impl Story {
     }
 
     /// Claims an implementation and ends it with a commit.
-    fn implement(&mut self) -> Change {
+    pub(super) fn implement(&mut self) -> Change {
         let claimed = self.claim();
         assert_eq!(claimed.change.state, State::Implementing);
         let id = claimed.change.change_id.clone();
