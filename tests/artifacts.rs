@@ -192,7 +192,7 @@ fn each_review_has_a_file_that_is_rebuilt_when_it_is_missing() {
     assert_eq!(detail["reviewed_by"]["agent"], "reviewer");
     let shown = play.world.remand(&["show", "v2"]).ok().words();
     assert!(
-        shown.contains("-c1-review-2.md") && shown.contains("reviewed by reviewer"),
+        shown.contains("-c1-review-2.md") && shown.contains("reviewer reviewer"),
         "{shown}"
     );
     let shown = play.world.remand(&["show", "c1"]).report().words();

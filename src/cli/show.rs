@@ -359,7 +359,7 @@ fn print_review(ctx: &mut CommandContext, detail: &ReviewDetail<'_>) -> Result<(
     ctx.field_if("summary", review.summary.as_ref())?;
     let parsed = format!("{}: {}", review.dialect, review.reason);
     ctx.field("parsed as", parsed)?;
-    ctx.field("reviewed by", detail.row.reviewer())?;
+    ctx.field("reviewer", detail.row.reviewer())?;
     let (head, base) = (short_sha(&review.head), short_sha(&review.base));
     ctx.field("commit", format!("{head} against {base}"))?;
     ctx.field("item", &review.item_id)?;
