@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::closed_enum::closed_enum;
 use crate::work::Source;
 
 /// Task as it is stored beside its change.
@@ -69,4 +70,32 @@ pub(crate) struct TaskIssue {
 pub(crate) struct IssueComment {
     pub(crate) author: String,
     pub(crate) body: String,
+}
+
+closed_enum! {
+    /// Part of a task that a person can change.
+    "field" TaskField {
+        Title = "title",
+        Body = "body",
+        Spec = "spec",
+        Issue = "issue",
+        Agent = "agent",
+        ReviewAgent = "review_agent",
+        Model = "model",
+        Priority = "priority",
+        After = "after",
+        Base = "base",
+        Branch = "branch",
+        MaxCycles = "max_cycles",
+        Draft = "draft",
+    }
+}
+
+/// Part of a task with a new value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EditedField {
+    pub(crate) field: TaskField,
+    /// `None` if it was not set.
+    pub(crate) from: Option<String>,
+    pub(crate) to: Option<String>,
 }

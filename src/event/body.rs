@@ -19,6 +19,7 @@ use crate::finding::{Finding, FindingId, Outcome, ReviewId, Severity, Verdict};
 use crate::intent::{IntentKind, IntentResult};
 use crate::proposal::{Bound, Refusal};
 use crate::pull_request::{CommentKind, Trust};
+use crate::task::EditedField;
 use crate::work::{Ended, ItemId, LeftOut, PlanSource, PromptCut, RejectionId, RunId, Source};
 
 /// Metadata of one event type.
@@ -415,15 +416,6 @@ pub(crate) struct Addition {
     pub(crate) cost_micros: i64,
 }
 
-/// Part of a task with a new value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct EditedField {
-    pub(crate) field: TaskField,
-    /// `None` if it was not set.
-    pub(crate) from: Option<String>,
-    pub(crate) to: Option<String>,
-}
-
 /// Setting with a new value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChangedSetting {
@@ -490,25 +482,6 @@ closed_enum! {
         Handback = "handback",
         Reopen = "reopen",
         Edit = "edit",
-    }
-}
-
-closed_enum! {
-    /// Part of a task that a person can change.
-    "field" TaskField {
-        Title = "title",
-        Body = "body",
-        Spec = "spec",
-        Issue = "issue",
-        Agent = "agent",
-        ReviewAgent = "review_agent",
-        Model = "model",
-        Priority = "priority",
-        After = "after",
-        Base = "base",
-        Branch = "branch",
-        MaxCycles = "max_cycles",
-        Draft = "draft",
     }
 }
 
