@@ -6,7 +6,6 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::closed_enum::closed_enum;
-
 use crate::work::Source;
 
 /// Task as it is stored beside its change.
@@ -90,4 +89,13 @@ closed_enum! {
         MaxCycles = "max_cycles",
         Draft = "draft",
     }
+}
+
+/// Part of a task with a new value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EditedField {
+    pub(crate) field: TaskField,
+    /// `None` if it was not set.
+    pub(crate) from: Option<String>,
+    pub(crate) to: Option<String>,
 }

@@ -295,7 +295,7 @@ fn a_terminal_shows_the_work_under_way() {
         text,
         &[
             "[1/3] Running review…",
-            "c1 ready for human review: verdict APPROVED",
+            "ready for human review: verdict APPROVED",
         ],
     );
 }

@@ -19,7 +19,7 @@ use crate::finding::{Finding, FindingId, Outcome, ReviewId, Severity, Verdict};
 use crate::intent::{IntentKind, IntentResult};
 use crate::proposal::{Bound, Refusal};
 use crate::pull_request::{CommentKind, Trust};
-use crate::task::TaskField;
+use crate::task::EditedField;
 use crate::work::{Ended, ItemId, LeftOut, PlanSource, PromptCut, RejectionId, RunId, Source};
 
 /// Metadata of one event type.
@@ -420,15 +420,6 @@ pub(crate) struct Addition {
     pub(crate) run_ms: i64,
     pub(crate) tokens: i64,
     pub(crate) cost_micros: i64,
-}
-
-/// Part of a task with a new value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct EditedField {
-    pub(crate) field: TaskField,
-    /// `None` if it was not set.
-    pub(crate) from: Option<String>,
-    pub(crate) to: Option<String>,
 }
 
 /// Setting with a new value.

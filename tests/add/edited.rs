@@ -274,7 +274,7 @@ fn the_offered_edits_work() {
         ))
     };
     for (id, command) in [
-        ("c1", "remand item edit c1 --no-draft"),
+        ("c1", "remand item edit w3 --no-draft"),
         ("c2", "remand item edit c2 --base BRANCH"),
     ] {
         assert_eq!(state(id), "escalated", "{:#?}", play.events());

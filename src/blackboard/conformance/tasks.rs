@@ -6,7 +6,6 @@ use crate::blackboard::{
     self as bb, GateRejection, ImplementDone, NewTask, OpenedPull, TaskEdit, TaskPlace,
 };
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, ReviewStage, State};
-
 use crate::finding::Verdict;
 use crate::task::{TaskField, TaskIssue, TaskRow, TaskSpec};
 use crate::work::{Priority, RejectionState, Source, Status};
@@ -445,6 +444,10 @@ fn a_queued_task_is_edited_and_an_implemented_one_where_it_has_an_effect() {
         .map(|one| one.field)
         .collect();
     assert_eq!(fields, [TaskField::Title, TaskField::Draft]);
+    // Its item is older than the review.
+    story
+        .step(|conn, now| bb::cancel_change(conn, &other, None, "ann", now))
+        .unwrap();
     story.review(Verdict::Approved, &[]);
     story.open_pull();
     let after_pull = TaskEdit {

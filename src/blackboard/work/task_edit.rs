@@ -5,10 +5,10 @@ use crate::blackboard::sql::{Connection, Json, params};
 use crate::blackboard::{BoardError, Result, changes, has_event};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
-use crate::event::body::{Action, EditedField, Instructed};
+use crate::event::body::{Action, Instructed};
 use crate::event::{EventType, NewEvent};
 use crate::sanitize::cap;
-use crate::task::{TaskField, TaskIssue, TaskRow, TaskSpec};
+use crate::task::{EditedField, TaskField, TaskIssue, TaskRow, TaskSpec};
 use crate::text::list;
 use crate::work::{Item, LoopStep, Priority, Source, Status};
 

@@ -15,10 +15,10 @@ use crate::cli::frame::{
 };
 use crate::cli::view::print_change::print_answer;
 use crate::config::Loaded;
-use crate::event::body::EditedField;
 use crate::explain::ChangeView;
 use crate::project_settings::ProjectSettings;
 use crate::sanitize;
+use crate::task::EditedField;
 use crate::text::truncate;
 use crate::work::{ItemId, LoopStep, Priority};
 
