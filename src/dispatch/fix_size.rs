@@ -67,6 +67,6 @@ impl Task {
         } else {
             return None;
         };
-        Some(objected(&[Objection { what, path: None }]))
+        Some(objected("the fix", &[Objection { what, path: None }]))
     }
 }

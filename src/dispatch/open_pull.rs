@@ -149,7 +149,7 @@ impl Task {
                 named(&config)
             )
         } else if !objections.is_empty() {
-            objected(&objections)
+            objected("the branch", &objections)
         } else {
             return Ok(());
         };

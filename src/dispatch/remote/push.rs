@@ -136,7 +136,7 @@ impl Task {
             .objections(span.first, head, &self.rules.push, known)
             .await?;
         if !objections.is_empty() {
-            return self.refuse(span, objected(&objections)).await;
+            return self.refuse(span, objected("the fix", &objections)).await;
         }
         self.look_at_pull().await?;
         let push = Push {

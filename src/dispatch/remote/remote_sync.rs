@@ -421,8 +421,8 @@ pub(crate) fn branch_gone(branch: &str) -> Interrupt {
     )
 }
 
-/// Describes the objections to a push.
-pub(crate) fn objected(objections: &[crate::remote::Objection]) -> String {
+/// Describes the objections to a push of something.
+pub(crate) fn objected(what: &str, objections: &[crate::remote::Objection]) -> String {
     let reasons: Vec<String> = objections.iter().map(ToString::to_string).collect();
-    format!("the fix must not be pushed: {}", named(&reasons))
+    format!("{what} must not be pushed: {}", named(&reasons))
 }
