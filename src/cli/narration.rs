@@ -285,7 +285,9 @@ fn posted(event: &Event) -> String {
         Some(IntentKind::Answer) => "posted a reply".to_owned(),
         Some(IntentKind::Note) => "posted a comment".to_owned(),
         Some(IntentKind::Review) => "posted the review".to_owned(),
-        Some(IntentKind::Push | IntentKind::Ask) | None => event.summary.clone(),
+        Some(IntentKind::Push | IntentKind::Ask | IntentKind::Rerun) | None => {
+            event.summary.clone()
+        }
     }
 }
 
@@ -341,6 +343,9 @@ fn is_skip_to_show(event: &Event) -> bool {
                 | SkipCode::SettingsRefused
                 | SkipCode::EvaluatorFailed
                 | SkipCode::SetAside
+                | SkipCode::ChecksNotOurs
+                | SkipCode::CheckMissing
+                | SkipCode::ChecksStopped
         )
     )
 }

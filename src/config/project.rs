@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{Loaded, location};
 use crate::change::{Bounds, FixBound, ReviewRules, ReviewStage};
+use crate::check::CheckSettings;
 use crate::clock::Zone;
 use crate::diagnostic::nearest;
 use crate::project_settings::{ProjectDayBound, ProjectSettings};
@@ -132,6 +133,16 @@ impl Loaded {
                     .auto_address_review_comments
                     .unwrap_or(common.auto_address_review_comments),
                 skip_tests: own.skip_tests.unwrap_or(common.skip_tests),
+            },
+            checks: CheckSettings {
+                required: own
+                    .required_checks
+                    .unwrap_or_else(|| config.github.required_checks.clone()),
+                optional: own.optional_checks.unwrap_or(config.github.optional_checks),
+                rerun_red: own.rerun_red.unwrap_or(config.github.rerun_red),
+                log_command: own
+                    .log_command
+                    .unwrap_or_else(|| config.github.log_command.clone()),
             },
             implement: config.implement.with(own.implement.unwrap_or_default()),
         }

@@ -7,6 +7,7 @@ fn facts() -> Facts {
         self_review: true,
         on_max_cycles: OnMaxCycles::Escalate,
         escalated_from: None,
+        checks_green: true,
     }
 }
 
@@ -20,12 +21,21 @@ fn all_facts() -> Vec<Facts> {
                     self_review,
                     on_max_cycles,
                     escalated_from: None,
+                    checks_green: true,
                 });
                 all.push(Facts {
                     has_pr,
                     self_review,
                     on_max_cycles,
                     escalated_from: Some(State::SelfReviewFailed),
+                    checks_green: true,
+                });
+                all.push(Facts {
+                    has_pr,
+                    self_review,
+                    on_max_cycles,
+                    escalated_from: None,
+                    checks_green: false,
                 });
             }
         }

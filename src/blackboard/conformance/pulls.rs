@@ -118,6 +118,7 @@ pub(super) fn read(story: &mut Story, change: &Change, said: &[(Comment, TrustDe
     story
         .step(|conn, now| {
             let read = bb::Read {
+                checks: None,
                 row: bb::pull_row(conn, &shop(), NUMBER)?.expect("it was adopted"),
                 known_head: bb::change(conn, &change.change_id)?.head,
                 change_id: change.change_id.clone(),

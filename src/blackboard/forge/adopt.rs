@@ -89,7 +89,7 @@ pub(in crate::blackboard) fn attach_pull(
     conn.run(
         "UPDATE pulls SET change_id = :id, acted_on = 'open', etag = NULL, marks = '{}', is_judged = 0,
              read_at = NULL, read_after = 0, next_read = :now, failures = 0, trouble = NULL, trouble_kind = NULL,
-             slow_reads = 0, kept_pages = '{}', description = NULL, issue = NULL
+             slow_reads = 0, kept_pages = '{}', description = NULL, issue = NULL, checks = 'none', checks_trouble = NULL
          WHERE project_id = :project_id AND number = :number",
         params! { id, now, project_id, number },
     )
