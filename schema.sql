@@ -219,7 +219,7 @@ CREATE TABLE tasks (
 --   pr_changed         {what, feedback_id?, event_id?}
 --                        what: merged|closed|reopened|retargeted|unwanted|wanted|dismissed
 --   posted             {key, kind, url}
---                        a reply, a note, a request for review
+--                        a reply, a note, a request for review, a rerun of checks
 --   message_sent       {message_id, from, to, kind}
 --   notified           {channel, notification_id}
 --   skipped            {reason, code?, event_id?, item_id?, run_id?, feedback_id?, key?, result?, line?, text?,

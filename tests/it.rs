@@ -11,6 +11,7 @@
 
 mod agents;
 mod budget;
+mod checks;
 mod claude;
 mod cli;
 mod clock;

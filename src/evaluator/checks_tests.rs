@@ -40,7 +40,7 @@ fn reran(name: &str) -> Check {
     Check {
         rerun: Some(Rerun::Done),
         rerun_at: Some(at(10)),
-        reran_id: Some(1),
+        reran_id: Some(-1),
         ..check(name, CheckState::Failing)
     }
 }

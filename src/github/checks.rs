@@ -243,6 +243,29 @@ impl Github {
             .sha)
     }
 
+    /// Returns the permissions that the token lacks for checks, as GitHub names them.
+    pub(crate) async fn missing_check_rights(
+        &self,
+        repo: &str,
+        branch: &str,
+    ) -> Result<Vec<&'static str>> {
+        let commit = endpoint::branch(repo, "commits", branch)?;
+        let repository = endpoint::repository(repo)?;
+        let mut missing = Vec::new();
+        for (path, right) in [
+            (format!("{commit}/check-runs?per_page=1"), "Checks"),
+            (format!("{commit}/status?per_page=1"), "Commit statuses"),
+            (format!("{repository}/actions/runs?per_page=1"), "Actions"),
+        ] {
+            match self.ask(&Call::get(path), self.deadline()).await {
+                Err(GithubError::Auth { .. }) => missing.push(right),
+                // Anything else is no matter of rights, such as a branch that does not exist yet.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(missing)
+    }
+
     /// Requests that checks run again. Nothing here checks whether they already do.
     pub(crate) async fn rerun(&self, repo: &str, rerun: RerunCall) -> Result<()> {
         let repository = endpoint::repository(repo)?;

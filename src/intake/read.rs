@@ -14,7 +14,7 @@ use super::{Intake, IntakeError, Result, Settings, waits};
 use crate::blackboard::{self as bb, BoardError, Conn, FailedRead, Project};
 use crate::change::{AdoptedBy, Change, ChangeId, State};
 use crate::clock::{self, Time};
-use crate::github::{Answer, CommentList, Fetch, Github, GithubError, Marks};
+use crate::github::{Answer, CommentList, Fetch, Github, GithubError, KeptPages, Marks};
 use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::pull_request::{
     Author, Comment, CommentKind, Permission, Pull, PullRow, PullState, Trust, TrustDecision,
@@ -123,13 +123,15 @@ impl Intake {
                 base: pull.map_or(row.base_ref.as_str(), |pull| pull.base_ref.as_str()),
             };
             let known = &fetched.marks.checks;
-            let read = Box::pin(self.checks(&mut fetch, &before, &ends, known)).await;
+            // With its own time: looking up permissions is no part of it.
+            let mut own = Github::begin_fetch(self.settings.fetch_limit, KeptPages::default());
+            let read = Box::pin(self.checks(&mut own, &before, &ends, known)).await;
             match read {
                 Ok((checks, marks)) => {
                     fetched.marks.checks = marks;
                     checks
                 }
-                Err(IntakeError::Github(_)) if fetch.is_over() => {
+                Err(IntakeError::Github(_)) if own.is_over() => {
                     self.keep_for_next_fetch(row, fetch).await?;
                     return Ok(0);
                 }
