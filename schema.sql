@@ -100,7 +100,6 @@ CREATE TABLE changes (
     stopped        INTEGER NOT NULL DEFAULT 0 CHECK (stopped IN (0, 1)), -- a row of `stops` applies to it
     shadow_word    INTEGER CHECK (shadow_word IN (0, 1)),                -- a person's decision; null: the project's applies
     shadow         INTEGER NOT NULL DEFAULT 0 CHECK (shadow IN (0, 1)),  -- result of both: only observed, nothing is done
-    paused         INTEGER NOT NULL GENERATED ALWAYS AS (paused_by_person OR paused_by_rules OR stopped OR shadow) VIRTUAL,
     held_until     TEXT CHECK (held_until GLOB '????-??-??T??:??:??.???Z'), -- end of a hold by the environment
     hold_reason    TEXT,
     holds          INTEGER NOT NULL DEFAULT 0 CHECK (holds >= 0),       -- consecutive holds, for the back-off
@@ -133,6 +132,9 @@ CREATE TABLE changes (
     waits_for      TEXT,                           -- change that must be merged before this one is started
     auto_address   INTEGER NOT NULL DEFAULT 1 CHECK (auto_address IN (0, 1)), -- 0: feedback on the PR is fixed only when a person says so
     skip_tests     INTEGER NOT NULL DEFAULT 1 CHECK (skip_tests IN (0, 1)),   -- 0: gates and review verify it, and the board shows that
+    notify_ready   INTEGER NOT NULL DEFAULT 1 CHECK (notify_ready IN (0, 1)), -- its PR reports when it is ready for a person
+    taken_over     INTEGER NOT NULL DEFAULT 0 CHECK (taken_over IN (0, 1)),   -- a person continues by hand in its worktree
+    paused         INTEGER NOT NULL GENERATED ALWAYS AS (paused_by_person OR paused_by_rules OR stopped OR shadow OR taken_over) VIRTUAL,
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
     CHECK ((held_until IS NULL) = (hold_reason IS NULL)),
     CHECK (fix_cycle <= max_fix_cycles),
@@ -194,11 +196,14 @@ CREATE TABLE tasks (
 --                        actions of an agent that its own rules denied
 --   checkout_changed   {run_id, what, more?}
 --   head_moved         {from, to, wip?}
---   escalated          {reason, decide, commands, from, bound, item_id}
---                        commands: those in decide, most likely first; bound: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size; item_id: the failed item
---   instructed         {action, text, by, added?, at_once?}
+--   escalated          {reason, decide, commands, from, bound, item_id, refusal?}
+--                        commands: those in decide, most likely first; bound: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size; item_id: the failed item;
+--                        refusal (a PR was not opened): protected_branch|ruleset|branch_name|push_declined|push_rules|base_branch|branch_taken|
+--                        name_conflict|branch_moved|branch_gone|base_gone|nothing_to_merge|already_merged|pull_closed|draft|secret|pull_refused
+--   instructed         {action, text, by, added?, at_once?, findings?, command?}
 --                        action: retry, refine, approve, verdict, cancel, pause, resume, post, comment, budget, max_fix_cycles, shadow,
---                        accept_git_settings, reload, stop, start, remove_project, skip, ready, edit; added (for budget): {fixes, run_ms, tokens, cost_micros}
+--                        accept_git_settings, reload, stop, start, remove_project, skip, ready, waive, takeover, handback, reopen, edit;
+--                        added (for budget): {fixes, run_ms, tokens, cost_micros}; findings (for waive): ids; command (for takeover): resumes the agent's session
 --   shadowed           {item_id, source, change_id, agent, model, trouble, worktree?, prompt?, prompt_bytes?,
 --                       tokens?, cost_micros?, run_ms?, basis?, run_id?, head?, base?, verdict?, summary?, findings?}
 --                        a run that would have started, with its prompt and estimated cost; or a review made in shadow mode
@@ -349,7 +354,8 @@ CREATE TABLE rejections (
     reason       TEXT,
     ended_by     TEXT CHECK (ended_by IN (
         'superseded', 'needs_person', 'bound_passed', 'not_runnable', 'approved', 'cancelled', 'head_moved',
-        'pr_closed', 'pr_merged', 'pushed_while_closed', 'dismissed', 'change_over')), -- set if superseded, escalated or skipped
+        'pr_closed', 'pr_merged', 'pushed_while_closed', 'dismissed', 'change_over', 'review_skipped', 'marked_ready',
+        'waived')), -- set if superseded, escalated or skipped
     CHECK (state NOT IN ('in_fix', 'fixed') OR item_id IS NOT NULL),
     CHECK (state NOT IN ('superseded', 'escalated', 'skipped') OR reason IS NOT NULL)
 ) STRICT;
@@ -696,9 +702,10 @@ CREATE TABLE rate (
 --   answer   {comment?, answer, reason, sha, path, line, text}
 --              comment: number of the comment that it replies to; answer: fixed|cannot_fix|disagree, by the agent, with its reason;
 --              path, line, text: the finding; sha: the commit of the fix
---   note     {what, cycle?, sha?, done?, answered?, left_out?, kind?}
+--   note     {what, cycle?, sha?, done?, answered?, left_out?, kind?, head?, is_unfinished?}
 --              what: fixed, with cycle, sha, done (a list with the keys of answer), answered (number of comments that got their
---              own reply) and left_out (feedback that was given to no run, or not completely); or escalated, with kind: a value of
+--              own reply) and left_out (feedback that was given to no run, or not completely); or ready, with head, the commit that is
+--              ready for a person, and is_unfinished (all fixes were used up); or escalated, with kind: a value of
 --              `bound` in the event escalated, discussion, or the source of the failed item; null: something else
 --   ask      {logins}
 --   rerun    {head, checks, names, call}
@@ -800,6 +807,7 @@ SELECT
     CASE
         WHEN stopped THEN (SELECT 'stopped by ' || stopped_by || coalesce(': ' || reason, '') FROM stops
             WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id ORDER BY stops.project_id IS NOT NULL LIMIT 1)
+        WHEN taken_over THEN 'taken over'
         WHEN shadow AND NOT (paused_by_person OR paused_by_rules) THEN 'shadow'
         WHEN paused THEN 'paused'
         WHEN held_until IS NOT NULL THEN 'held until ' || held_until || ': ' || hold_reason

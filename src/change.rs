@@ -181,8 +181,8 @@ pub(crate) struct Change {
     pub(crate) escalated_from: Option<State>,
     pub(crate) on_max_cycles: OnMaxCycles,
     pub(crate) budget: Budget,
-    /// Set if paused by a person, by the project's rules, by a stop or by shadow mode, or by
-    /// several of them.
+    /// Set if paused by a person, by the project's rules, by a stop or by shadow mode, if a person
+    /// has taken it over, or for several of these reasons.
     pub(crate) paused: bool,
     pub(crate) paused_by_person: bool,
     pub(crate) paused_by_rules: bool,
@@ -232,6 +232,10 @@ pub(crate) struct Change {
     pub(crate) auto_address: bool,
     /// Set if a person has to verify it after its review.
     pub(crate) skip_tests: bool,
+    /// Set if its pull request reports when it is ready for a person.
+    pub(crate) notify_ready: bool,
+    /// Set while a person continues by hand in its worktree.
+    pub(crate) taken_over: bool,
     pub(crate) created_at: Time,
     pub(crate) updated_at: Time,
 }
@@ -276,6 +280,7 @@ pub(crate) struct ReviewRules {
     pub(crate) stage: ReviewStage,
     pub(crate) auto_address: bool,
     pub(crate) skip_tests: bool,
+    pub(crate) notify_ready: bool,
 }
 
 /// Maximum number of fixes per round, and the source of that limit.

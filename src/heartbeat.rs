@@ -452,6 +452,7 @@ mod tests {
                     stage: crate::change::ReviewStage::BeforePr,
                     auto_address: true,
                     skip_tests: true,
+                    notify_ready: true,
                 },
                 own_max_fix_cycles: None,
                 shadow: None,

@@ -120,6 +120,14 @@ pub(crate) enum Note {
         #[serde(default)]
         left_out: Vec<LeftOut>,
     },
+    /// The pull request is ready for a person.
+    Ready {
+        #[serde(default)]
+        head: String,
+        /// Set if the allowed fixes were used up before a review passed.
+        #[serde(default)]
+        is_unfinished: bool,
+    },
     /// A person is needed.
     Escalated {
         #[serde(default, deserialize_with = "known_or_none")]
@@ -262,7 +270,7 @@ mod tests {
     use super::*;
 
     /// Every variant with every key: a new field does not compile here without its value.
-    fn samples() -> [Payload; 7] {
+    fn samples() -> [Payload; 8] {
         let reply = Reply {
             comment: Some(7),
             answer: Some(Stance::Fixed),
@@ -290,6 +298,10 @@ mod tests {
                 done: Vec::new(),
                 answered: 0,
                 left_out: Vec::new(),
+            }),
+            Payload::Note(Note::Ready {
+                head: String::new(),
+                is_unfinished: false,
             }),
             Payload::Note(Note::Escalated { kind: None }),
             Payload::Ask(Ask { logins: Vec::new() }),

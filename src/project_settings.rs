@@ -124,6 +124,14 @@ closed_enum! {
 }
 
 closed_enum! {
+    /// Place where a person is told that a change is ready.
+    "notification channel" NotificationChannel {
+        /// The pull request of the change.
+        Github = "github",
+    }
+}
+
+closed_enum! {
     /// Reaction to gates that also fail on the base of a change.
     "red_base" RedBase {
         Hold = "hold",

@@ -149,6 +149,8 @@ pub(crate) struct Escalation {
     pub(crate) failed_item: Option<ItemId>,
     /// Ref that keeps the unused work.
     pub(crate) wip: Option<String>,
+    /// Set if a branch was not pushed or its pull request was not opened.
+    pub(crate) refusal: Option<Refusal>,
 }
 
 impl Escalation {
@@ -161,6 +163,7 @@ impl Escalation {
             final_verdict: None,
             failed_item: None,
             wip: None,
+            refusal: None,
         }
     }
 
@@ -184,6 +187,11 @@ impl Escalation {
         self
     }
 
+    pub(crate) fn refused(mut self, refusal: Refusal) -> Self {
+        self.refusal = Some(refusal);
+        self
+    }
+
     pub(crate) fn with_wip(mut self, wip: Option<String>) -> Self {
         self.wip = wip;
         self
@@ -204,6 +212,45 @@ closed_enum! {
         /// The pull request cannot be read. A successful read ends the escalation.
         Unreadable = "unreadable",
         PromptSize = "prompt_size",
+    }
+}
+
+closed_enum! {
+    /// Reasons why the branch of a task is not pushed or its pull request is not opened.
+    "refusal" Refusal {
+        /// A rule of the remote protects the branch.
+        ProtectedBranch = "protected_branch",
+        /// A ruleset of the repository.
+        Ruleset = "ruleset",
+        /// The remote does not accept the name of the branch.
+        BranchName = "branch_name",
+        /// Any other rule or hook of the remote.
+        PushDeclined = "push_declined",
+        /// remand's own rules for pushes.
+        PushRules = "push_rules",
+        /// The branch is the one that work is merged into.
+        BaseBranch = "base_branch",
+        /// The branch has other commits on the remote.
+        BranchTaken = "branch_taken",
+        /// A branch of the remote leaves no room for the name.
+        NameConflict = "name_conflict",
+        /// The branch is no longer at the commit that was reviewed.
+        BranchMoved = "branch_moved",
+        /// The branch was deleted on the remote after it was pushed.
+        BranchGone = "branch_gone",
+        /// The base branch does not exist.
+        BaseGone = "base_gone",
+        NothingToMerge = "nothing_to_merge",
+        /// A pull request of this commit was merged.
+        AlreadyMerged = "already_merged",
+        /// A pull request of this commit was closed.
+        PullClosed = "pull_closed",
+        /// The forge refused a draft.
+        Draft = "draft",
+        /// The description would contain a secret.
+        Secret = "secret",
+        /// Any other refusal by the forge.
+        PullRefused = "pull_refused",
     }
 }
 

@@ -115,6 +115,12 @@ closed_enum! {
         Dismissed = "dismissed",
         /// The change had already ended.
         ChangeOver = "change_over",
+        /// A person skipped the review.
+        ReviewSkipped = "review_skipped",
+        /// A person marked the change as ready.
+        MarkedReady = "marked_ready",
+        /// A person waived all that it asks for.
+        Waived = "waived",
     }
 }
 

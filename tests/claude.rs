@@ -4,5 +4,6 @@
 mod confined;
 mod live;
 mod stage;
+mod task;
 mod trouble;
 mod whole;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::World;
 
 #[test]
-fn the_demo_shows_three_pull_requests_and_their_ends() {
+fn the_demo_shows_pull_requests_and_a_task_and_their_ends() {
     let world = World::new();
     let folder = world.root().join("demo");
     let shown = world
@@ -16,6 +16,11 @@ fn the_demo_shows_three_pull_requests_and_their_ends() {
         "ada/calc#1  Detect leap years: rejected by the reviewer, fixed, passed",
         "ada/calc#2  Greet by name: passed, sent back by a person, fixed, approved by that person",
         "ada/calc#3  Add a banner: still rejected after 2 fixes, escalated to a person",
+        "ada/calc#4  Count words: from a task: implemented, rejected by the reviewer, fixed, passed, opened",
+        "c4          Count words           fixer starts the implementation",
+        "c4          Count words           implemented: 2 files in 1 commit",
+        "calc#4      Count words           ada/calc#4 opened at ",
+        "remand commented: This PR has been automatically refined and is ready for human review.",
         "grace requests changes: `greet` without a name prints `Hello, !`.",
         "requested another review from grace",
         "grace approved: Much better, thank you.",
@@ -31,7 +36,12 @@ fn the_demo_shows_three_pull_requests_and_their_ends() {
         "one note:\n{shown}"
     );
     let remote = folder.join("remote.git");
-    for (branch, fixes) in [("leap-years", 1), ("greeting", 1), ("banner", 2)] {
+    for (branch, fixes) in [
+        ("leap-years", 1),
+        ("greeting", 1),
+        ("banner", 2),
+        ("remand/count-words", 1),
+    ] {
         let log = world.git(&remote, &["log", "--format=%s", &format!("main..{branch}")]);
         let pushed = log
             .lines()

@@ -757,7 +757,7 @@ fn an_item_that_nobody_runs_is_left_alone() {
     play.tick().report();
     let item = play
         .world
-        .json(&["item", "add", "manual", "--change", "c1"]);
+        .json(&["item", "add", "feedback_analysis", "--change", "c1"]);
     let item = item["item_id"].as_str().unwrap();
     for _ in 0..3 {
         play.tick().report();
@@ -767,7 +767,9 @@ fn an_item_that_nobody_runs_is_left_alone() {
     ));
     assert_eq!(
         told,
-        format!("{item} is not run: this version does not run items with source `manual`")
+        format!(
+            "{item} is not run: this version does not run items with source `feedback_analysis`"
+        )
     );
     assert_eq!(
         play.world.sqlite(&format!(

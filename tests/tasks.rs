@@ -208,6 +208,7 @@ fn a_task_becomes_a_pull_request_that_is_refined_approved_and_merged() {
     state_changed pr_created
     state_changed awaiting_pr_feedback
     state_changed ready_for_human_review
+    posted
     feedback_received
     work_rejected
     work_created

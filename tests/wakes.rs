@@ -337,7 +337,7 @@ fn is_acted_on(play: &Play, bare: &rusqlite::Connection, by: By, change: &str) {
         By::OurCli => {
             let added = play
                 .world
-                .json(&["item", "add", "manual", "--change", "c35"]);
+                .json(&["item", "add", "feedback_analysis", "--change", "c35"]);
             return wait_for_event(bare, "skipped", added["item_id"].as_str().unwrap());
         }
         By::AnotherProcess => play.insert("work_rejected", "change", change, "no"),

@@ -60,18 +60,19 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
     conn.execute(
         "INSERT INTO changes (change_id, project_id, title, branch, base, head, worktree, host, state, on_max_cycles,
              max_fix_cycles, own_max_fix_cycles, max_total_fixes, max_run_ms, max_tokens, max_cost_micros, stopped,
-             shadow_word, shadow, review, auto_address, skip_tests, created_at, updated_at)
+             shadow_word, shadow, review, auto_address, skip_tests, notify_ready, created_at, updated_at)
          VALUES (:change_id, :project_id, :title, :branch, :base, :head, :worktree, :host, :state, :on_max_cycles,
              :max_fix_cycles, :own_max_fix_cycles, max(:max_total_fixes, :max_fix_cycles), :max_run_ms, :max_tokens,
              :max_cost_micros,
              EXISTS (SELECT 1 FROM stops WHERE project_id IS NULL OR project_id = :project_id),
              :shadow, coalesce(:shadow, (SELECT shadow FROM projects WHERE project_id = :project_id), 0),
-             :review, :auto_address, :skip_tests, :now, :now)",
+             :review, :auto_address, :skip_tests, :notify_ready, :now, :now)",
         params! {
             change_id, now,
             review: new.review.stage,
             auto_address: new.review.auto_address,
             skip_tests: new.review.skip_tests,
+            notify_ready: new.review.notify_ready,
             on_max_cycles: new.bounds.on_max_cycles,
             max_fix_cycles: most_fixes,
             max_total_fixes: new.bounds.max_total_fixes,

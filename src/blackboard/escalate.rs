@@ -82,6 +82,7 @@ fn hand_over(
         from: Some(from),
         bound: escalation.bound,
         item_id: escalation.failed_item.clone(),
+        refusal: escalation.refusal,
     };
     let event = NewEvent::about(id, escalated, &escalation.reason);
     let event_id = super::append(conn, &event, now)?;

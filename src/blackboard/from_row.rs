@@ -43,13 +43,13 @@ impl_from_row! { row => Change {
         fix_cycle, max_fix_cycles, total_fixes, max_total_fixes, run_ms, max_run_ms, tokens,
         max_tokens, cost_micros, max_cost_micros, own_max_fix_cycles, added_fix_cycles,
     } },
-    paused_by_person, paused_by_rules, stopped, shadow_word, shadow, paused, held_until,
+    paused_by_person, paused_by_rules, stopped, shadow_word, shadow, held_until,
     hold_reason, holds, final_verdict, human_review_required, decision, implementation_item_id,
     adopted_by, own_worktree, setup_done, auto_fix, created_at, updated_at, last_hold,
     hold_repeats, first_hold_at, shadow_mode, detached,
     // A list that somebody changed by hand must not hide the board.
     decision_commands: serde_json::from_value(row.get::<Json<_>>("decision_commands")?.0).unwrap_or_default(),
-    hold_kind, review, auto_review, opens_pr, waits_for, auto_address, skip_tests,
+    hold_kind, review, auto_review, opens_pr, waits_for, auto_address, skip_tests, notify_ready, taken_over, paused,
 } }
 
 impl_from_row! { row => Item {

@@ -84,6 +84,7 @@ pub(crate) use git_settings::{
     see_git_settings,
 };
 pub(crate) use operator::budget::{Addition, Grant, add_budget};
+pub(crate) use operator::decisions::{mark_ready, reopen_change, skip, waive};
 pub(crate) use operator::fix_bound::{fix_bound, set_project_max_fix_cycles};
 pub(crate) use operator::guidance::{Guidance, add_guidance, open_guidance};
 pub(crate) use operator::operator_actions::{
@@ -91,6 +92,7 @@ pub(crate) use operator::operator_actions::{
     unanswered,
 };
 pub(crate) use operator::pause::{pause, resume};
+pub(crate) use operator::takeover::{Handback, Takeover, hand_back, take_over};
 pub(crate) use projects::{
     LiveChanges, Project, change_and_project, count_changes, insert_project, list_projects,
     live_changes_of, move_project, project, project_by_common_dir, refuse_removed, remove_project,

@@ -162,9 +162,31 @@ fn add_rejection(
     }
     let event = (EventType::WorkRejected, event_id);
     let Some((_, code, reason)) = ended else {
+        leave_ready(conn, &change, (actor, by_person), now)?;
         return Ok(TakenIn::Pending);
     };
     skip(conn, event, Some(&change.change_id), (code, &reason), now)
+}
+
+/// Moves a change back that was ready, if its settings leave the fix of a rejection to a person. Otherwise, the fix moves
+/// it.
+fn leave_ready(
+    conn: &Connection,
+    change: &Change,
+    (actor, by_person): (&str, bool),
+    now: Time,
+) -> Result<()> {
+    let is_on_forge = actor.starts_with("github:");
+    let starts_fix = match (by_person, is_on_forge) {
+        (false, _) => change.auto_review,
+        (true, true) => change.auto_address,
+        (true, false) => true,
+    };
+    if !starts_fix && matches!(change.state, State::ReadyForHumanReview | State::Approved) {
+        let id = &change.change_id;
+        changes::advance(conn, id, Trigger::NewRejection, "remand", now)?;
+    }
+    Ok(())
 }
 
 /// Ends an escalation with a person's answer: all rejections that waited for it are pending again,
@@ -431,6 +453,30 @@ pub(super) fn answer_by_push(conn: &Connection, change_id: &ChangeId, left: Stat
             reason: "new commits were pushed while the PR was closed",
             all: left == State::Escalated,
         },
+    )
+}
+
+/// Handles the commits of a person who had taken the change over: they answer what was asked for
+/// before. Later rejections wait for the next fix.
+pub(super) fn answer_by_takeover(
+    conn: &Connection,
+    change_id: &ChangeId,
+    reason: &str,
+) -> Result<()> {
+    let taken: i64 = conn.value(
+        "SELECT coalesce(max(id), 0) FROM events
+         WHERE change_id = :change_id AND event_type = 'instructed' AND metadata ->> 'action' = 'takeover'",
+        params! { change_id },
+    )?;
+    conn.execute(
+        "UPDATE rejections SET state = 'skipped', ended_by = 'head_moved', reason = :reason
+         WHERE change_id = :change_id AND event_id < :taken AND state IN ('pending', 'in_fix')",
+        params! { reason, taken, change_id },
+    )?;
+    conn.run(
+        "UPDATE rejections SET state = 'pending', item_id = NULL
+         WHERE change_id = :change_id AND state = 'in_fix'",
+        params! { change_id },
     )
 }
 

@@ -1,7 +1,8 @@
-//! `remand demo`: the whole loop, live, on temporary pull requests.
+//! `remand demo`: the whole loop, live, on temporary pull requests and a task.
 
 mod live;
 mod summary;
+mod task;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,16 +23,17 @@ use crate::daemon::{self, Daemon};
 use crate::demo::{Grace, ME, PARTS, Part, Stage};
 use crate::intake::Ask;
 
-/// Maximum time for all three pull requests together; they need about ten seconds.
+/// Maximum time for all pull requests together; they need about ten seconds.
 const PATIENCE: Duration = Duration::from_secs(90);
 const FRAME: Duration = Duration::from_millis(150);
 
 /// Demonstrate the whole loop using temporary pull requests and scripted agents
 ///
-/// Creates a git remote with three pull requests on a local stand-in for GitHub, all in a temporary directory, and runs the
-/// daemon on it. The first is rejected by the reviewer, fixed and pushed, and then passes. The second passes, is sent back by a
-/// person, fixed, and approved by that person. The third never satisfies the reviewer and is escalated after two fixes.
-/// Works offline and needs only git and sh. The exit code is 0 only if all three end as described.
+/// Creates a git remote with three pull requests on a local stand-in for GitHub, all in a temporary directory, adds a task,
+/// and runs the daemon on it. The first is rejected by the reviewer, fixed and pushed, and then passes. The second passes, is sent
+/// back by a person, fixed, and approved by that person. The third never satisfies the reviewer and is escalated after two
+/// fixes. The task is implemented, rejected by the reviewer and fixed before its pull request is opened.
+/// Works offline and needs only git and sh. The exit code is 0 only if all four end as described.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Keep the demo's repositories and blackboard
@@ -115,12 +117,12 @@ impl Drop for Folder {
     }
 }
 
-/// Prepares the demo and runs the daemon on it until all three pull requests have ended.
+/// Prepares the demo and runs the daemon on it until everything has ended.
 async fn play(folder: &Path, out: &mut Ui) -> Result<(Stage, Ended)> {
     let started = Instant::now();
     if !out.is_json() {
-        let begins = "Setting up a git remote, three pull requests on a local stand-in for GitHub, and shell scripts as agents. Nothing \
-                      leaves this machine.";
+        let begins = "Setting up a git remote, three pull requests on a local stand-in for GitHub, a task (`remand add 'Count words' \
+                      -a`), and shell scripts as agents. Nothing leaves this machine.";
         out.paragraph(begins, 0)?;
         out.blank()?;
     }
@@ -146,11 +148,15 @@ async fn play(folder: &Path, out: &mut Ui) -> Result<(Stage, Ended)> {
     Ok((stage, watched?))
 }
 
-/// Watches all pull requests like `remand watch` and returns their changes in the order of `PARTS`.
+/// Watches all pull requests like `remand watch`, adds the task like `remand add`, and returns their changes in the order of `PARTS`.
 async fn watch_all(stage: &Stage) -> Result<Vec<ChangeId>> {
     let intake = daemon::intake(&stage.loaded)?;
     let mut changes = Vec::new();
     for part in &PARTS {
+        if part.is_task() {
+            changes.push(task::add(stage, part)?);
+            continue;
+        }
         let ask = Ask {
             project: stage.project.clone(),
             number: part.number,

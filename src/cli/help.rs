@@ -27,13 +27,15 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Decide",
         &[
-            "approve", "reject", "refine", "comment", "verdict", "retry", "budget", "cycles",
-            "cancel",
+            "approve", "reject", "refine", "comment", "waive", "verdict", "skip", "ready", "retry",
+            "budget", "cycles", "cancel", "reopen",
         ],
     ),
     (
         "Stop and continue",
-        &["pause", "resume", "stop", "start", "shadow", "post"],
+        &[
+            "takeover", "handback", "pause", "resume", "stop", "start", "shadow", "post",
+        ],
     ),
     (
         "Administer",

@@ -12,6 +12,7 @@ mod board;
 mod budget;
 mod check;
 mod completions;
+mod decisions;
 mod demo;
 mod diff;
 mod doctor;
@@ -40,6 +41,7 @@ mod show;
 mod stats;
 mod status;
 mod stop;
+mod takeover;
 mod verdict;
 mod view;
 mod wait;
@@ -136,6 +138,12 @@ enum Command {
     Pause(operator::PauseArgs),
     Resume(operator::ResumeArgs),
     Post(operator::PostArgs),
+    Skip(decisions::SkipArgs),
+    Ready(decisions::ReadyArgs),
+    Waive(decisions::WaiveArgs),
+    Reopen(decisions::ReopenArgs),
+    Takeover(takeover::TakeoverArgs),
+    Handback(takeover::HandbackArgs),
     Shadow(shadow::ShadowArgs),
     Stats(stats::StatsArgs),
     Cancel(operator::CancelArgs),
@@ -265,6 +273,12 @@ fn obey(command: Option<Command>, ctx: &mut CommandContext) -> Result<ExitCode> 
         Some(Command::Pause(args)) => operator::pause(&args, ctx),
         Some(Command::Resume(args)) => operator::resume(&args, ctx),
         Some(Command::Post(args)) => operator::post(&args, ctx),
+        Some(Command::Skip(args)) => decisions::skip(&args, ctx),
+        Some(Command::Ready(args)) => decisions::ready(&args, ctx),
+        Some(Command::Waive(args)) => decisions::waive(&args, ctx),
+        Some(Command::Reopen(args)) => decisions::reopen(&args, ctx),
+        Some(Command::Takeover(args)) => takeover::takeover(&args, ctx),
+        Some(Command::Handback(args)) => takeover::handback(&args, ctx),
         Some(Command::Shadow(args)) => shadow::shadow(&args, ctx),
         Some(Command::Stats(args)) => stats::stats(&args, ctx),
         Some(Command::Cancel(args)) => operator::cancel(&args, ctx),

@@ -129,6 +129,7 @@ pub(crate) fn resume(args: &ResumeArgs, ctx: &mut CommandContext) -> Result<Exit
     })?;
     let waited = before.paused || before.held_until.is_some();
     let what = match (after.paused, waited) {
+        (true, _) if after.taken_over => "is still taken over",
         (true, _) if after.stopped => "will continue after `remand start`",
         (true, _) if after.shadow && !after.paused_by_rules => "is still in shadow",
         (true, _) => "is still paused",

@@ -7,7 +7,7 @@ use crate::change::{Bounds, FixBound, ReviewRules, ReviewStage};
 use crate::check::CheckSettings;
 use crate::clock::Zone;
 use crate::diagnostic::nearest;
-use crate::project_settings::{ProjectDayBound, ProjectSettings};
+use crate::project_settings::{NotificationChannel, ProjectDayBound, ProjectSettings};
 use crate::toml_path::KeyPath;
 
 /// Table for an unknown project: a typo, or a project that has not been added yet.
@@ -133,6 +133,12 @@ impl Loaded {
                     .auto_address_review_comments
                     .unwrap_or(common.auto_address_review_comments),
                 skip_tests: own.skip_tests.unwrap_or(common.skip_tests),
+                notify_ready: own.notify_on_ready.unwrap_or(common.notify_on_ready)
+                    && own
+                        .notification_channels
+                        .as_ref()
+                        .unwrap_or(&common.notification_channels)
+                        .contains(&NotificationChannel::Github),
             },
             checks: CheckSettings {
                 required: own

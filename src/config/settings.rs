@@ -20,7 +20,9 @@ use crate::clock::Zone;
 use crate::closed_enum::closed_enum;
 use crate::discover::Discover;
 use crate::finding::Severity;
-use crate::project_settings::{GateIn, ImplementSettings, MainCheckout, PushLimits, RedBase};
+use crate::project_settings::{
+    GateIn, ImplementSettings, MainCheckout, NotificationChannel, PushLimits, RedBase,
+};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -130,6 +132,8 @@ pub(crate) struct Loop {
     pub(crate) self_review_before_pr: bool,
     pub(crate) auto_address_review_comments: bool,
     pub(crate) skip_tests: bool,
+    pub(crate) notify_on_ready: bool,
+    pub(crate) notification_channels: Vec<NotificationChannel>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -253,6 +257,8 @@ pub(crate) struct ProjectOverrides {
     pub(super) self_review_before_pr: Option<bool>,
     pub(super) auto_address_review_comments: Option<bool>,
     pub(super) skip_tests: Option<bool>,
+    pub(super) notify_on_ready: Option<bool>,
+    pub(super) notification_channels: Option<Vec<NotificationChannel>>,
     pub(super) required_checks: Option<Vec<String>>,
     pub(super) optional_checks: Option<OptionalChecks>,
     pub(super) rerun_red: Option<bool>,

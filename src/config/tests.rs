@@ -537,6 +537,8 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     loop.self_review_before_pr = true  (default)
     loop.auto_address_review_comments = true  (default)
     loop.skip_tests = true  (default)
+    loop.notify_on_ready = true  (default)
+    loop.notification_channels = ["github"]  (default)
     implement.auto_review = false  (default)
     implement.open_pr = true  (default)
     implement.draft = false  (default)

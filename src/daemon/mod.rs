@@ -489,6 +489,55 @@ pub(crate) fn tick_until<T>(
     })
 }
 
+/// Interval between two checks for work in a worktree.
+const LOOK_IN: Duration = Duration::from_millis(100);
+
+/// Waits until nothing is working in the worktree of a change that a person took over, and ends what a dead process
+/// left there. Returns false if that takes too long.
+pub(crate) fn settle_takeover(
+    loaded: &Loaded,
+    id: &ChangeId,
+    patience: Duration,
+) -> anyhow::Result<bool> {
+    runtime()?.block_on(async {
+        let daemon = Daemon::assemble(loaded)?;
+        let begun = tokio::time::Instant::now();
+        loop {
+            if daemon.dispatch.settle_takeover(id).await? {
+                return Ok(true);
+            }
+            if begun.elapsed() >= patience {
+                return Ok(false);
+            }
+            tokio::time::sleep(LOOK_IN).await;
+        }
+    })
+}
+
+/// Returns the head of a branch on the remote; `None` if the remote has no such branch, or if git settings that nobody
+/// has accepted would decide where credentials go.
+pub(crate) fn remote_head(
+    loaded: &Loaded,
+    project: &bb::Project,
+    branch: &str,
+) -> anyhow::Result<Option<String>> {
+    runtime()?.block_on(async {
+        let daemon = Daemon::assemble(loaded)?;
+        let Some(remote) = daemon.dispatch.settings.forge.remote(project) else {
+            return Ok(None);
+        };
+        remote.ready().await?;
+        let settings = remote.push_settings().await?;
+        let known = daemon
+            .db()
+            .read(move |conn| bb::may_use_git_settings(conn, &settings.fingerprint));
+        if !known.await? {
+            return Ok(None);
+        }
+        Ok(remote.head_of(branch).await?)
+    })
+}
+
 /// Runs work that ends by itself, with the limits of the daemon.
 fn until_done<T>(
     loaded: &Loaded,

@@ -1,6 +1,6 @@
 //! Environment of `remand demo`: a temporary remote with three pull requests on a fake GitHub, a
-//! clone of it, scripted agents, a scripted person, and a configuration. The code that runs in it
-//! is the daemon's own.
+//! clone of it, a task, scripted agents, a scripted person, and a configuration. The code that runs
+//! in it is the daemon's own.
 
 mod command;
 mod git;
@@ -34,11 +34,12 @@ const AUTHOR: &str = "coder";
 
 /// Pull request of the demo, with its expected end.
 pub(crate) struct Part {
+    /// Number that it has, or will have.
     pub(crate) number: i64,
     pub(crate) branch: &'static str,
     pub(crate) title: &'static str,
     pub(crate) ends: Ends,
-    /// Files on its branch: names and contents.
+    /// Files on its branch: names and contents. None for a task.
     files: &'static [(&'static str, &'static str)],
 }
 
@@ -51,9 +52,11 @@ pub(crate) enum Ends {
     Approved(i64),
     /// It was escalated to a person.
     Escalated(i64),
+    /// It began as a task, and its pull request was opened after the self-review.
+    Opened(i64),
 }
 
-pub(crate) const PARTS: [Part; 3] = [
+pub(crate) const PARTS: [Part; 4] = [
     Part {
         number: 1,
         branch: "leap-years",
@@ -87,9 +90,24 @@ pub(crate) const PARTS: [Part; 3] = [
             ("test.sh", "grep -q remand banner.txt\n"),
         ],
     },
+    Part {
+        number: 4,
+        branch: "remand/count-words",
+        title: "Count words",
+        ends: Ends::Opened(1),
+        files: &[],
+    },
 ];
 
+/// Description of the task.
+pub(crate) const TASK: &str = "`count_words TEXT` in words.sh prints the number of words.";
+
 impl Part {
+    /// True if it begins as a task, which remand implements.
+    pub(crate) fn is_task(&self) -> bool {
+        matches!(self.ends, Ends::Opened(_))
+    }
+
     /// Returns `None` until a change has ended, then whether it ended as expected.
     pub(crate) fn ended(&self, change: &Change) -> Option<bool> {
         let fixes = change.budget.total_fixes;
@@ -98,6 +116,9 @@ impl Part {
             (State::Approved, ends) => Some(ends == Ends::Approved(fixes)),
             // With `Ends::Approved`, the review by Grace is still to come.
             (state, Ends::Passed(n)) if state.is_approved() => Some(fixes == n),
+            (state, Ends::Opened(n)) if state.is_approved() => {
+                Some(fixes == n && change.pr_number == Some(self.number))
+            }
             (_, _) => None,
         }
     }
@@ -109,6 +130,8 @@ pub(crate) struct Stage {
     pub(crate) project: Project,
     /// Bare repository that is pushed to.
     pub(crate) remote: PathBuf,
+    /// Commit of `main`.
+    pub(crate) main: String,
     github_users: GithubUsers,
     git: Git,
 }
@@ -153,6 +176,7 @@ impl Stage {
             loaded,
             project,
             remote,
+            main: heads.into_iter().next().unwrap_or_default(),
             github_users: GithubUsers::new(program, forge),
             git,
         })
@@ -188,7 +212,7 @@ async fn plant(git: &Git, checkout: &Path, remote: &Path) -> anyhow::Result<Vec<
     git.call(checkout, &["push", "--quiet", "origin", "main"])
         .await?;
     let mut heads = vec![git.call(checkout, &["rev-parse", "HEAD"]).await?];
-    for part in &PARTS {
+    for part in PARTS.iter().filter(|part| !part.is_task()) {
         git.call(checkout, &["checkout", "--quiet", "--detach", "main"])
             .await?;
         for (name, text) in part.files {
@@ -263,7 +287,7 @@ fn configuration(program: &Path, agents: &Path, forge: &Path) -> String {
         "agent = \"fixer\"\nreview_agent = \"reviewer\"\ngates = [[\"sh\", \"test.sh\"]]\nred_base = \"ignore\"\n\n\
          [github]\n# A local fake instead of GitHub, so that nothing leaves this machine.\n\
          gh = [{}, \"__gh\", {}]\n\n\
-         [dispatch]\nslots = 3\nstop_grace_s = 1\n\n\
+         [dispatch]\nslots = 4\nstop_grace_s = 1\n\n\
          [sandbox]\n# The agents of the demo are trusted scripts.\nkind = \"off\"\n\n\
          [agents.fixer]\nkind = \"command\"\ncommand = [\"sh\", {}]\n\n\
          [agents.reviewer]\nkind = \"command\"\ncommand = [\"sh\", {}]\n",

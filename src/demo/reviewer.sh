@@ -14,6 +14,9 @@ if [ "$branch" = banner ]; then
     wish=$((3 + $(git rev-list --count "$REMAND_BASE..HEAD")))
     answer changes_requested 1 medium "The banner still looks too plain." \
         "{\"severity\": \"medium\", \"category\": \"style\", \"path\": \"banner.txt\", \"line\": 1, \"text\": \"It should have $wish stars around it\", \"suggestion\": \"More stars\"}"
+elif [ -e words.sh ] && . ./words.sh && [ "$(count_words "")" != 0 ]; then
+    answer changes_requested 1 high "An empty text is not handled." \
+        '{"severity": "high", "category": "logic", "path": "words.sh", "line": 1, "text": "`count_words` of an empty text prints 1", "suggestion": "Count the words, not the spaces"}'
 elif output=$(sh test.sh 2>&1); then
     answer approved 0 none "The tests pass and the code does what its title says." "" "$resolved"
 else

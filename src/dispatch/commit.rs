@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::fix_size::Commits;
-use super::interrupt::Result;
+use super::interrupt::{Interrupt, Result};
 use super::task::Task;
 use crate::agent;
 use crate::blackboard as bb;
@@ -185,6 +185,9 @@ impl Task {
 
     /// Removes refused work from the branch, keeps it aside, and fails the item.
     pub(super) async fn withdraw(&self, span: Span<'_>, reason: &str) -> Result<()> {
+        if self.is_taken_over().await? {
+            return Err(Interrupt::Fenced);
+        }
         let place = self.place()?;
         let there = self.pushed_from_here(&place, span.first).await;
         let reason = match &there {

@@ -10,6 +10,7 @@ mod implement;
 mod interrupt;
 mod open_pull;
 mod prompts;
+mod pull_refusals;
 mod remote;
 mod review;
 mod run;

@@ -4,18 +4,19 @@
 use super::interrupt::{Interrupt, Result};
 use super::task::Task;
 use crate::blackboard::{self as bb, NewIntent, OpenedPull};
+use crate::change::{FinalVerdict, ReviewStage};
 use crate::clock;
 use crate::dispatch::remote::pull_request_body::{FindingStory, PullRequestStory, ReviewStory};
 use crate::dispatch::remote::remote_sync::objected;
 use crate::dispatch::worktree::preflight::named;
+use crate::failpoint::crash_point;
 use crate::finding::Outcome;
 use crate::git::{Worktree, is_agent_config};
-use crate::github::{NewPull, Opened, PullRefusal, RefusalCause};
+use crate::github::{NewPull, Opened, RefusalCause};
 use crate::intent::{IntentResult, Payload};
-use crate::proposal::{Decision, decision};
 use crate::pull_request::{Pull, PullState};
 use crate::remote::{Expected, Push, Pushed, Remote, tells_a_secret};
-use crate::text::short_sha;
+use crate::text::count;
 
 /// The commit that the pull request is about, and the commit that it branched off.
 struct Range<'a> {
@@ -71,19 +72,7 @@ impl Task {
         if head == reviewed {
             return Ok(head);
         }
-        Err(Interrupt::fail(
-            format!(
-                "{} moved from {} to {} after its review",
-                self.change.branch,
-                short_sha(&reviewed),
-                short_sha(&head)
-            ),
-            decision!(
-                "check {worktree}; to have the new commits reviewed, {submit}",
-                worktree = self.change.worktree.as_str().into(),
-                submit = self.change.submit_advice(),
-            ),
-        ))
+        Err(self.branch_moved(&reviewed, &head))
     }
 
     async fn has_changes(&self, worktree: &Worktree, range: &Range<'_>) -> Result<()> {
@@ -91,14 +80,7 @@ impl Task {
             .git
             .changed_files(&worktree.place, range.base, range.head);
         if files.await?.is_empty() {
-            let id = &self.change.change_id;
-            return Err(Interrupt::fail(
-                format!(
-                    "there is nothing between {} and {}: the work may have been merged by somebody else",
-                    self.change.base, self.change.branch
-                ),
-                decision!("close it ({cancel})", cancel = Decision::cancel(id)),
-            ));
+            return Err(self.nothing_to_merge());
         }
         Ok(())
     }
@@ -111,10 +93,7 @@ impl Task {
         }
         let branch = &self.change.branch;
         if *branch == self.project.default_branch || *branch == self.change.base {
-            return Err(Interrupt::fail(
-                format!("refusing to push to {branch}: work is merged into it"),
-                "put the work on another branch, and close this change",
-            ));
+            return Err(self.is_base_branch());
         }
         let remote = self.remote().await?;
         remote.take(&worktree.place, branch, range.head).await?;
@@ -139,15 +118,8 @@ impl Task {
             Pushed::Moved(None) => Err(Interrupt::hold(format!(
                 "the branch {branch} was deleted on the remote during the push"
             ))),
-            Pushed::Conflict(other) => Err(Interrupt::fail(
-                format!("the remote has a branch {other}, which leaves no room for {branch}"),
-                "delete or rename it there, then retry",
-            )),
-            Pushed::Refused(message) => Err(Interrupt::fail(
-                format!("the remote refused the branch {branch}: {message}"),
-                "a rule of the repository may protect it or restrict names of branches: change the rule, or add the task \
-                 again with another --branch; then retry",
-            )),
+            Pushed::Conflict(other) => Err(self.no_room_for_branch(&other)),
+            Pushed::Refused { rule, message } => Err(self.declined_branch(rule, &message)),
         }
     }
 
@@ -181,14 +153,7 @@ impl Task {
         } else {
             return Ok(());
         };
-        let id = &self.change.change_id;
-        Err(Interrupt::fail(
-            reason,
-            decision!(
-                "have it changed ({refine}), or push the branch yourself and open its PR",
-                refine = Decision::refine(id),
-            ),
-        ))
+        Err(self.against_push_rules(reason))
     }
 
     /// Returns the state of the branch on the remote, which must be ours to move.
@@ -200,22 +165,6 @@ impl Task {
             return Ok(Expected::At(theirs));
         }
         Err(self.branch_taken(&theirs))
-    }
-
-    fn branch_taken(&self, theirs: &str) -> Interrupt {
-        let (branch, id) = (&self.change.branch, &self.change.change_id);
-        Interrupt::fail(
-            format!(
-                "{branch} is at {} on the remote, with commits that are not in the worktree",
-                short_sha(theirs)
-            ),
-            decision!(
-                "merge them in {worktree} and {submit}, or delete the branch on the remote; then retry, or close it ({cancel})",
-                worktree = self.change.worktree.as_str().into(),
-                submit = self.change.submit_advice(),
-                cancel = Decision::cancel(id),
-            ),
-        )
     }
 
     async fn intend_branch(&self, range: &Range<'_>) -> Result<()> {
@@ -268,10 +217,7 @@ impl Task {
         let marker = uuid::Uuid::new_v4().simple().to_string();
         let (title, body) = (story.title(), story.body(&marker));
         if tells_a_secret(&body, &self.dispatch.settings.forge.secrets) {
-            return Err(Interrupt::fail(
-                "the description of the pull request would contain a secret of this machine",
-                "remove it from the task and from the messages of the commits, then retry",
-            ));
+            return Err(self.secret_in_description());
         }
         let new = NewPull {
             title,
@@ -281,6 +227,7 @@ impl Task {
             draft: self.task.as_ref().is_some_and(|task| task.draft),
         };
         self.check_cancelled()?;
+        crash_point!("pull.before");
         let created = self
             .dispatch
             .settings
@@ -288,64 +235,58 @@ impl Task {
             .github
             .create_pull(repo, &new)
             .await;
+        crash_point!("pull.after");
         match created {
             Ok(Opened::Done(pull)) => Ok((*pull, false)),
             // Somebody may have opened it in the meantime.
             Ok(Opened::Refused(refusal)) => match self.known_pull(repo, range).await? {
                 Some(pull) => Ok((pull, true)),
+                None if refusal.cause == RefusalCause::NoHead => {
+                    self.check_still_pushed(range).await?;
+                    Err(self.refused_pull(repo, &refusal))
+                }
                 None => Err(self.refused_pull(repo, &refusal)),
             },
-            Err(error) => Err(error.into()),
+            Err(error) => Err(self.forge_error(error)),
         }
     }
 
+    /// Returns the open pull request of the branch. One that somebody opened into another base is the one that they
+    /// want: a second one would be about the same commits.
     async fn known_pull(&self, repo: &str, range: &Range<'_>) -> Result<Option<Pull>> {
         let github = &self.dispatch.settings.forge.github;
-        let pulls = github.pulls_of_branch(repo, &self.change.branch).await?;
-        if let Some(open) = pulls.open_into(&self.change.base) {
+        let pulls = github.pulls_of_branch(repo, &self.change.branch).await;
+        let pulls = pulls.map_err(|error| self.forge_error(error))?;
+        let newest = pulls.open.iter().max_by_key(|pull| pull.number);
+        if let Some(open) = pulls.open_into(&self.change.base).or(newest) {
             return Ok(Some(open.clone()));
         }
-        let closed = pulls.closed.into_iter();
-        let same =
-            closed.filter(|pull| pull.head_sha == range.head && pull.state == PullState::Closed);
+        let same = pulls
+            .closed
+            .iter()
+            .filter(|pull| pull.head_sha == range.head);
         match same.max_by_key(|pull| pull.number) {
             None => Ok(None),
-            Some(pull) => Err(Interrupt::fail(
-                format!(
-                    "{repo}#{} is about the same commit and was closed",
-                    pull.number
-                ),
-                decision!(
-                    "reopen it on GitHub, then retry; or close this change too ({cancel})",
-                    cancel = Decision::cancel(&self.change.change_id),
-                ),
-            )),
+            Some(pull) if pull.state == PullState::Merged => {
+                Err(self.pull_is_merged(repo, pull.number))
+            }
+            Some(pull) => Err(self.pull_is_closed(repo, pull.number)),
         }
     }
 
-    fn refused_pull(&self, repo: &str, refusal: &PullRefusal) -> Interrupt {
-        let (base, branch) = (&self.change.base, &self.change.branch);
-        let item = &self.item.item_id;
-        match refusal.cause {
-            RefusalCause::NoBase => Interrupt::fail(
-                format!("{repo} has no branch {base} to merge into"),
-                "restore it there, then retry",
-            ),
-            RefusalCause::NoHead => Interrupt::hold(format!(
-                "GitHub does not show the branch {branch} of {repo} yet"
-            )),
-            RefusalCause::MaybeDraft => Interrupt::fail(
-                format!("GitHub refused a draft in {repo}: {}", refusal.message),
-                decision!(
-                    "if drafts are not available there, open it as a normal PR ({edit}), then retry",
-                    edit = Decision::command(format!("remand item edit {item} --no-draft")),
-                ),
-            ),
-            RefusalCause::Other => Interrupt::fail(
-                format!("GitHub refused the pull request: {}", refusal.message),
-                "fix what the message describes, then retry",
-            ),
+    /// Checks that the branch is still on the remote. If somebody deleted it, it is pushed again only if a person says
+    /// so.
+    async fn check_still_pushed(&self, range: &Range<'_>) -> Result<()> {
+        let remote = self.remote().await?;
+        if remote.fetch(&self.change.branch).await?.is_some() {
+            return Ok(());
         }
+        let key = self.push_key(range.head);
+        self.write("branch_gone", move |conn| {
+            bb::change_result(conn, &key, IntentResult::Moved)
+        })
+        .await?;
+        Err(self.branch_deleted())
     }
 
     /// Gathers what the description reports.
@@ -366,13 +307,16 @@ impl Task {
         let asked = format!("{}\n\n{}", self.change.title, task.text);
         let is_open = |outcome: Outcome| !matches!(outcome, Outcome::Resolved | Outcome::Waived);
         let open = findings.iter().filter(|one| is_open(one.outcome)).count();
-        let human_review = (change.final_verdict != Some(crate::change::FinalVerdict::Approved))
-            .then(|| match open {
-                0 => "it was not approved by a review".to_owned(),
-                open => {
-                    format!("the allowed fixes were used up or skipped, with {open} findings open")
-                }
-            });
+        let human_review = match change.final_verdict {
+            Some(FinalVerdict::Approved) => None,
+            // remand reviews it next.
+            None if change.review == ReviewStage::OnPr => None,
+            _ if open == 0 => Some("it was not approved by a review".to_owned()),
+            _ => Some(format!(
+                "the allowed fixes were used up or skipped, with {} open",
+                count(open, "finding")
+            )),
+        };
         let reviews = reviews.into_iter().enumerate();
         let reviews = reviews.map(|(at, review)| ReviewStory {
             number: at + 1,

@@ -11,7 +11,7 @@ use crate::dispatch::prompts::earlier_findings::EarlierFinding;
 use crate::dispatch::run::launch::Launch;
 use crate::finding::Verdict;
 use crate::git::Worktree;
-use crate::review_text::{Earlier, Entry, Reading, read, settle};
+use crate::review_text::{Earlier, Entry, Reading, read_without, settle};
 use crate::work::{Ended, Run};
 
 /// Maximum bytes of the diff that is fetched. The prompt has its own limit for the part that it shows.
@@ -93,7 +93,10 @@ impl Task {
         let threshold = self.rules.severity_threshold;
         let earlier = self.earlier_findings(run).await?;
         let earlier: Vec<Earlier<'_>> = earlier.iter().map(EarlierFinding::as_earlier).collect();
-        let (reading, entries) = settle(read(&text, threshold), &earlier, threshold);
+        let waived = self.waived().await?;
+        let waived = waived.iter().map(|open| open.finding.fingerprint());
+        let reading = read_without(&text, threshold, &waived.collect());
+        let (reading, entries) = settle(reading, &earlier, threshold);
         let claim = self.claim.clone();
         if reading.verdict == Verdict::Unclear && !self.item_now().await?.asked_again {
             let unclear = bb::Unclear {

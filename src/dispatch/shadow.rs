@@ -124,7 +124,11 @@ impl Task {
     /// True if nothing may start for the change now. Shadow mode blocks everything except its own reviews.
     pub(super) fn waits(&self, change: &Change) -> bool {
         let is_paused = if self.in_shadow {
-            change.paused_by_person || change.paused_by_rules || change.stopped || !change.shadow
+            change.paused_by_person
+                || change.paused_by_rules
+                || change.stopped
+                || change.taken_over
+                || !change.shadow
         } else {
             change.paused
         };

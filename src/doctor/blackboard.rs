@@ -302,7 +302,8 @@ fn changes(rows: &[bb::BoardRow], now: Time) -> Option<Check> {
     let count =
         |fits: &dyn Fn(&Change) -> bool| rows.iter().filter(|row| fits(&row.change)).count();
     let needs_you = count(&|change| change.state == State::Escalated);
-    let paused = count(&|change| change.paused_by_person || change.paused_by_rules);
+    let paused =
+        count(&|change| change.paused_by_person || change.paused_by_rules || change.taken_over);
     let held = count(&|change| change.held_until.is_some_and(|until| until > now));
     let mut parts = vec![format!("{} in progress", rows.len() - needs_you)];
     for (n, what) in [(needs_you, "need you"), (paused, "paused"), (held, "held")] {

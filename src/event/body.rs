@@ -17,7 +17,7 @@ use crate::clock::Time;
 use crate::closed_enum::closed_enum;
 use crate::finding::{Finding, FindingId, Outcome, ReviewId, Severity, Verdict};
 use crate::intent::{IntentKind, IntentResult};
-use crate::proposal::Bound;
+use crate::proposal::{Bound, Refusal};
 use crate::pull_request::{CommentKind, Trust};
 use crate::work::{Ended, ItemId, LeftOut, PlanSource, PromptCut, RejectionId, RunId, Source};
 
@@ -183,12 +183,17 @@ bodies! {
         from: Option<State>,
         bound: Option<Bound>,
         /// Item that failed.
-        item_id: Option<ItemId>,
+        item_id: Option<ItemId>;
+        /// Reason why a pull request was not opened.
+        refusal: Option<Refusal>,
     }
     /// An instruction by a person.
     Instructed { action: Option<Action>, text: String, by: String;
         added: Option<Addition>,
         at_once: Option<bool>,
+        findings: Option<Vec<FindingId>>,
+        /// Command that resumes the session of the interrupted agent.
+        command: Option<String>,
     }
     /// Work that would have run outside of shadow mode, or a review made in shadow mode.
     Shadowed {
@@ -468,6 +473,12 @@ closed_enum! {
         Stop = "stop",
         Start = "start",
         RemoveProject = "remove_project",
+        Skip = "skip",
+        Ready = "ready",
+        Waive = "waive",
+        Takeover = "takeover",
+        Handback = "handback",
+        Reopen = "reopen",
     }
 }
 

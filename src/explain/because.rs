@@ -8,6 +8,8 @@ closed_enum! {
     "because" Because {
         // Changes.
         NeedsYou = "needs_you",
+        /// A person continues by hand.
+        TakenOver = "taken_over",
         Paused = "paused",
         Stopped = "stopped",
         Shadow = "shadow",
@@ -89,7 +91,7 @@ mod tests {
             .step_by(2)
             .flat_map(str::split_whitespace)
             .collect();
-        assert_eq!(words.len(), 27, "{words:?}");
+        assert_eq!(words.len(), 28, "{words:?}");
         for word in words {
             assert!(word.parse::<Because>().is_ok(), "{word}");
         }

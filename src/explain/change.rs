@@ -6,7 +6,7 @@ use super::explanation::Explanation;
 use super::facts::{Daemon, Facts, Holder, Situation};
 use super::note::{Note, not_in_force_command, stop_command, stop_sentence};
 use super::shadow::in_shadow;
-use crate::change::State;
+use crate::change::{State, Trigger};
 use crate::evaluator::review_feedback::{starts_fix, takes_fixes};
 use crate::event::body::{self, Action, Cause, PullChange};
 use crate::event::{Event, EventType};
@@ -19,6 +19,7 @@ use crate::work::{Item, Status};
 pub(crate) fn explain(facts: &Facts) -> Explanation {
     let explanation = match Situation::of(&facts.row) {
         Situation::Over => return overlooked(facts, over(facts)),
+        Situation::TakenOver => taken_over(facts).notes(Note::not_read(facts)),
         Situation::Escalated => escalated(facts)
             .notes(Note::not_posted(facts))
             .notes(Note::stopped(facts))
@@ -122,6 +123,29 @@ fn escalated(facts: &Facts) -> Explanation {
         ]);
     }
     explanation.commands_in_sentence(commands)
+}
+
+fn taken_over(facts: &Facts) -> Explanation {
+    let change = &facts.row.change;
+    let (id, worktree) = (&change.change_id, &change.worktree);
+    let event = facts.newest_action(Action::Takeover);
+    let by = event.map_or("somebody", |event| event.actor_id.as_str());
+    let instructed = event.and_then(Event::body::<body::Instructed>);
+    let instructed = instructed.unwrap_or_default();
+    let why = prefixed(": ", Some(instructed.text).filter(|text| !text.is_empty()));
+    let clause = format!("taken over by {by}{why}");
+    let run = facts.row.last_run.as_ref();
+    let ending = run
+        .filter(|run| run.ended.is_none())
+        .map(|run| format!("; {} of {} has not ended yet", run.run_id, run.agent));
+    Explanation::new(Because::TakenOver, "it was ", clause)
+        .and(&format!(
+            "; continue in {worktree}, and give it back with `remand handback {id}`{}",
+            ending.unwrap_or_default()
+        ))
+        .since(event.map(|event| event.timestamp))
+        .commands(instructed.command)
+        .commands_in_sentence([format!("remand handback {id}")])
 }
 
 fn paused(facts: &Facts) -> Explanation {
@@ -341,12 +365,13 @@ fn idle(facts: &Facts) -> Explanation {
                 "rejected ({}) and waits for you to start its fix",
                 rejection.rejection_id
             );
-            Explanation::new(Because::WaitsForStart, "it was ", clause).commands([
-                format!("remand refine {id}"),
-                format!("remand show {id}"),
-                format!("remand skip {id}"),
-                format!("remand cancel {id}"),
-            ])
+            let skip = (state == State::SelfReviewFailed).then(|| format!("remand skip {id}"));
+            let on_pr = state == State::AwaitingPrFeedback;
+            let instead = skip.or_else(|| on_pr.then(|| format!("remand ready {id}")));
+            Explanation::new(Because::WaitsForStart, "it was ", clause)
+                .commands([format!("remand refine {id}"), format!("remand show {id}")])
+                .commands(instead)
+                .commands([format!("remand cancel {id}")])
         }
         (None, State::PendingSelfReview) if is_manual => {
             let clause = "it is implemented and waits for you to start its review";
@@ -376,14 +401,21 @@ fn idle(facts: &Facts) -> Explanation {
             Explanation::new(Because::Waits, "", clause)
         }
         (None, State::ReadyForHumanReview) => {
-            let (lead, clause) = ("its review passed and it is ", "waiting for your approval");
-            Explanation::new(Because::WaitsForApproval, lead, clause)
-                .and(&format!(" ({})", said_yes(facts)))
-                .commands([
-                    format!("remand diff {id}"),
-                    format!("remand approve {id}"),
-                    format!("remand reject {id} --text …"),
-                ])
+            let lead = match marked_ready_by(facts) {
+                Some(by) => format!("{by} marked it as ready, and it is "),
+                None => "its review passed and it is ".to_owned(),
+            };
+            Explanation::new(
+                Because::WaitsForApproval,
+                &lead,
+                "waiting for your approval",
+            )
+            .and(&format!(" ({})", said_yes(facts)))
+            .commands([
+                format!("remand diff {id}"),
+                format!("remand approve {id}"),
+                format!("remand reject {id} --text …"),
+            ])
         }
         (None, State::Approved) => {
             let moved = facts.newest_of(EventType::StateChanged);
@@ -477,6 +509,15 @@ fn waits_for_feedback(facts: &Facts) -> Explanation {
         }
         (_, None, Daemon::Runs) => explanation,
     }
+}
+
+/// Returns the person who marked the change as ready, if that was not remand.
+fn marked_ready_by(facts: &Facts) -> Option<&str> {
+    let moved = facts.newest_of(EventType::StateChanged)?;
+    let on = moved.body::<body::StateChanged>()?.on;
+    let is_person = !matches!(moved.actor_id.as_str(), "remand" | "github");
+    let is_marked = on == Some(Cause::Trigger(Trigger::MarkReady));
+    (is_marked && is_person).then_some(moved.actor_id.as_str())
 }
 
 /// Describes remand's own approval. That of a person on the PR may have been withdrawn since.

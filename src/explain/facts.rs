@@ -82,6 +82,7 @@ pub(crate) enum Holder {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Situation<'a> {
     Over,
+    TakenOver,
     Escalated,
     Paused,
     Held,
@@ -101,6 +102,8 @@ impl<'a> Situation<'a> {
         let waits = row.open_item.is_some() || row.pending_rejections > 0;
         if change.state.is_over() {
             Self::Over
+        } else if change.taken_over {
+            Self::TakenOver
         } else if change.state == State::Escalated {
             Self::Escalated
         } else if change.paused_by_person || change.paused_by_rules {
@@ -125,7 +128,7 @@ impl<'a> Situation<'a> {
             Self::Paused => &[EventType::Instructed, EventType::PrChanged],
             Self::Held => &[EventType::Held],
             Self::Stopped => &[],
-            Self::Shadow => &[EventType::Instructed],
+            Self::Shadow | Self::TakenOver => &[EventType::Instructed],
             Self::Open(item) if item.status == Status::Claimed => &[EventType::WorkClaimed],
             Self::Open(_) => &[],
             Self::Idle if state == State::ReadyForHumanReview => {

@@ -39,6 +39,8 @@ pub(crate) struct ReviewContext {
     pub(crate) diff: String,
     /// Open findings, each with its id.
     pub(crate) open_findings: Vec<Finding>,
+    /// Findings that a person has waived, one line each.
+    pub(crate) waived: Vec<String>,
     /// Maximum number of bytes of open findings in the prompt.
     pub(crate) feedback_limit: usize,
     /// Number of fixes made so far: 0 at the first review.
@@ -195,6 +197,7 @@ impl ReviewContext {
             diff => tally.block(Section::Diff, &self.diff, DIFF_CAP, Keep::Head),
             open_findings_left_out => self.open_findings.len() - open.len(),
             open_findings => open,
+            waived => tally.lines(Section::Closed, &self.waived, CLOSED_CAP),
             cycle => self.cycle,
             max_cycles => self.max_cycles,
             time_limit_min => self.environment.minutes(),

@@ -43,6 +43,7 @@ fn review_of(text: &str) -> ReviewContext {
         files: vec![text.into(), "src/retry.rs".into()],
         diff: text.into(),
         open_findings: vec![finding("f3", Severity::High, text)],
+        waived: vec![text.into()],
         feedback_limit: LIMIT,
         cycle: 1,
         max_cycles: 2,
@@ -493,6 +494,15 @@ fn a_small_review_prompt_whole() {
     - For every finding of medium severity or above, name the input or sequence of events that triggers the failure, or quote the code
       that is wrong. If you cannot, check it in the code or with a test; if it remains a suspicion, do not report it.
     - If a mistake is repeated, find every occurrence and list them in one finding, so that one fix can resolve them all.
+
+    ## Waived findings
+
+    A person has decided that these are accepted as they are. Do not report them again, in whatever words, and do not give
+    them a status.
+
+    begin 0123456789abcdef0123456789abcdef waived
+    x
+    end 0123456789abcdef0123456789abcdef
 
     ## The diff
 

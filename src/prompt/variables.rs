@@ -104,6 +104,7 @@ const REVIEW: &[Variable] = &[
     variable! { diff: Record[text left_out stripped] = "diff between the merge base and HEAD" },
     OPEN_FINDINGS,
     OPEN_FINDINGS_LEFT_OUT,
+    variable! { waived: Lines = "findings that a person has waived, one line each" },
     variable! { cycle: Number = "number of fixes made so far" },
     MAX_CYCLES,
     TIME_LIMIT_MIN,

@@ -36,7 +36,7 @@ use crate::sandbox::Sandbox;
 use crate::secret::Secret;
 
 pub(crate) use error::{RemoteError, Result};
-pub(crate) use push::{Expected, Push, Pushed};
+pub(crate) use push::{Expected, Push, Pushed, Rule};
 pub(crate) use push_policy::{Objection, Wrong};
 pub(crate) use reverts::{Ours, Undone};
 

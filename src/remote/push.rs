@@ -32,8 +32,17 @@ pub(crate) enum Pushed {
     Moved(Option<String>),
     /// A branch of the remote leaves no room for the new one: `a` for `a/b`, and the reverse.
     Conflict(String),
-    /// A hook or a rule of the remote refused the push: its message.
-    Refused(String),
+    /// A hook or a rule of the remote refused the push.
+    Refused { rule: Rule, message: String },
+}
+
+/// Rule by which a remote refuses a push, as far as it reports GitHub's code for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    ProtectedBranch,
+    Ruleset,
+    BranchName,
+    Other,
 }
 
 impl Remote {
@@ -75,7 +84,10 @@ impl Remote {
         }
         let message = |why: &str| self.message(&format!("{why}\n{}", remote_lines(&ended.stderr)));
         match refusal {
-            Some(Refusal::Stays(why)) => Ok(Pushed::Refused(message(why))),
+            Some(Refusal::Stays(why)) => Ok(Pushed::Refused {
+                rule: rule(&ended.stderr),
+                message: message(why),
+            }),
             Some(Refusal::Passes(why)) => Err(RemoteError::Busy {
                 url: self.shown_url(),
                 message: message(why),
@@ -183,6 +195,27 @@ fn refusal(stdout: &str) -> Option<Refusal<'_>> {
     })
 }
 
+/// Returns the rule that a remote names: `remote: error: GH006: Protected branch update failed`.
+fn rule(stderr: &str) -> Rule {
+    let lines = stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix("remote:"));
+    let mut codes = lines.filter_map(|line| {
+        let line = line.trim();
+        let (code, _) = line
+            .strip_prefix("error:")
+            .unwrap_or(line)
+            .split_once(':')?;
+        match code.trim() {
+            "GH006" => Some(Rule::ProtectedBranch),
+            "GH013" => Some(Rule::Ruleset),
+            "GH002" => Some(Rule::BranchName),
+            _ => None,
+        }
+    });
+    codes.next().unwrap_or(Rule::Other)
+}
+
 fn remote_lines(stderr: &str) -> String {
     let lines = stderr
         .lines()
@@ -193,6 +226,33 @@ fn remote_lines(stderr: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rule_is_read_from_its_code() {
+        for (line, expected) in [
+            (
+                "remote: error: GH006: Protected branch update failed for refs/heads/x.",
+                Rule::ProtectedBranch,
+            ),
+            (
+                "remote: error: GH013: Repository rule violations found for refs/heads/x.",
+                Rule::Ruleset,
+            ),
+            ("remote: GH013: Repository rule violations", Rule::Ruleset),
+            (
+                "remote: error: GH002: Sorry, this branch name is not allowed.",
+                Rule::BranchName,
+            ),
+            ("remote: error: GH009: Secrets detected!", Rule::Other),
+            ("error: GH006: not by the remote", Rule::Other),
+            ("remote: see GH006: protected", Rule::Other),
+            ("", Rule::Other),
+        ] {
+            assert_eq!(rule(line), expected, "{line}");
+        }
+        let lines = "remote: Review it:\nremote: error: GH013: Repository rule violations\n";
+        assert_eq!(rule(lines), Rule::Ruleset);
+    }
 
     #[test]
     fn what_stays_refused() {

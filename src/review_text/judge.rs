@@ -53,6 +53,26 @@ pub(super) struct Judged {
     pub(super) missing: Vec<String>,
 }
 
+impl Judged {
+    /// Returns the verdict of a review that requests changes and lists only findings that a person
+    /// has waived.
+    pub(super) fn without_waived(self, is_complete: bool) -> Self {
+        if is_complete {
+            let reason = "The review requests changes only because of findings that a person has waived: that counts as approved.";
+            return Self {
+                verdict: Verdict::Approved,
+                reason: reason.to_owned(),
+                ..self
+            };
+        }
+        let reason =
+            "The review requests changes, but lists only findings that a person has waived."
+                .to_owned();
+        let missing = "what else to change, as findings in the json block; or, if there is nothing else, the verdict `approved`";
+        unclear(self.raw, self.dialect, reason, missing)
+    }
+}
+
 const ONE_VERDICT: &str = "one line `REVIEW_RESULT: approved`, `REVIEW_RESULT: changes_requested` or \
                            `REVIEW_RESULT: needs_discussion`, alone, outside code fences and quotations";
 const THE_BLOCK: &str =

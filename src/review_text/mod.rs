@@ -125,11 +125,19 @@ pub(crate) struct Judgment {
 /// An approval next to an earlier finding judged open is left to the caller, who knows the severity
 /// of that finding.
 pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
+    read_without(text, threshold, &HashSet::new())
+}
+
+/// Like [`read`], without the findings that a person has waived, given by their fingerprints: they do
+/// not prevent an approval. A review that requests changes only because of them approves, if its list of
+/// findings is complete; otherwise it is unclear.
+pub(crate) fn read_without(text: &str, threshold: Severity, waived: &HashSet<String>) -> Reading {
     let page = Document::cut(text);
     let claims = verdict::claims(&page);
     let bystanders = verdict::bystanders(&page);
     let mut sheet = Sheet::gather(&page);
-    let fields = contract_lines::fields(&page, claims.last().map(|claim| claim.at)).with(&sheet);
+    let mut fields =
+        contract_lines::fields(&page, claims.last().map(|claim| claim.at)).with(&sheet);
     let mut notes = Notes::default();
     let block = match (&sheet.drafts, sheet.is_broken) {
         (_, true) => BlockState::Broken,
@@ -151,6 +159,17 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
     let mut left_out = not_in(&findings, finished(elsewhere));
     let in_json = left_out.len();
     left_out.extend(not_in(&findings, finished(prose)));
+    let is_waived = |finding: &Finding| waived.contains(&finding.fingerprint());
+    let listed = findings.len();
+    findings.retain(|finding| !is_waived(finding));
+    left_out.retain(|finding| !is_waived(finding));
+    let dropped = listed - findings.len();
+    if dropped > 0 {
+        fields.count = fields.count.map(|count| count.saturating_sub(dropped));
+        if fields.count.is_none_or(|count| count <= findings.len()) {
+            fields.severity = findings.iter().map(|finding| finding.severity).min();
+        }
+    }
     let summary = fields.summary.clone().or(sheet.summary.take());
     // A review that judges an earlier finding to be open has stated what to do.
     let says_open = sheet.judged.iter().any(|j| j.outcome == Outcome::Open);
@@ -173,7 +192,16 @@ pub(crate) fn read(text: &str, threshold: Severity) -> Reading {
         stands_elsewhere: verdict::stands_elsewhere(&page),
         threshold,
     };
-    let judged = judge::judge(&evidence);
+    let mut judged = judge::judge(&evidence);
+    let is_empty = findings.is_empty() && left_out.is_empty() && !says_open;
+    if judged.verdict == Verdict::ChangesRequested && dropped > 0 && is_empty {
+        // Only a list that is known to be complete shows that nothing else was found.
+        let is_all = sheet.is_own_form
+            && block == BlockState::Read
+            && fields.count.unwrap_or(0) == 0
+            && sheet.unparsed.is_empty();
+        judged = judged.without_waived(is_all);
+    }
     let mut reason = evidence.remarks();
     reason.insert(0, judged.reason);
     if judged.verdict == Verdict::ChangesRequested {

@@ -33,7 +33,7 @@ impl<'a> Second<'a> {
 
     #[track_caller]
     fn remand(&self, args: &[&str]) -> String {
-        self.output(args).ok().stdout
+        self.output(args).report().stdout
     }
 
     fn output(&self, args: &[&str]) -> Output {
@@ -56,7 +56,7 @@ impl<'a> Second<'a> {
                 [],
             )
             .unwrap();
-        self.remand(&["tick"]);
+        self.output(&["tick"]).report();
     }
 
     fn count(&self, from_where: &str) -> i64 {

@@ -38,13 +38,13 @@ fn of(change: &Change, reported: &[ReportedCheck]) -> bb::ReadChecks {
     }
 }
 
-fn checks(story: &Story, change: &Change) -> Vec<Check> {
+fn checks(story: &mut Story, change: &Change) -> Vec<Check> {
     story
         .engine
         .read(|conn| bb::checks_of(conn, &change.change_id))
 }
 
-fn sum(story: &Story, change: &Change) -> ChecksSummary {
+fn sum(story: &mut Story, change: &Change) -> ChecksSummary {
     let pull = story
         .engine
         .read(|conn| bb::pull_of_change(conn, &change.change_id));
@@ -70,7 +70,7 @@ fn the_newest_run_counts_and_a_required_check_that_is_missing_is_pending() {
         ],
     );
     read_with_checks(&mut story, &change, &[], Some(&first));
-    let found: Vec<(String, CheckKind, bool, CheckState)> = checks(&story, &change)
+    let found: Vec<(String, CheckKind, bool, CheckState)> = checks(&mut story, &change)
         .into_iter()
         .map(|check| (check.name, check.kind, check.required, check.state))
         .collect();
@@ -87,18 +87,18 @@ fn the_newest_run_counts_and_a_required_check_that_is_missing_is_pending() {
             ("lint".into(), CheckKind::Run, false, CheckState::Failing),
         ]
     );
-    assert_eq!(sum(&story, &change), ChecksSummary::Pending);
+    assert_eq!(sum(&mut story, &change), ChecksSummary::Pending);
 
     let built = of(&change, &[reported(9, "build", CheckState::Passing)]);
     read_with_checks(&mut story, &change, &[], Some(&built));
-    assert_eq!(sum(&story, &change), ChecksSummary::Passing);
+    assert_eq!(sum(&mut story, &change), ChecksSummary::Passing);
     let all = bb::ReadChecks {
         all_count: true,
         ..of(&change, &[])
     };
     read_with_checks(&mut story, &change, &[], Some(&all));
     assert_eq!(
-        sum(&story, &change),
+        sum(&mut story, &change),
         ChecksSummary::Failing,
         "lint counts now"
     );
@@ -108,8 +108,8 @@ fn the_newest_run_counts_and_a_required_check_that_is_missing_is_pending() {
         ..of(&change, &[])
     };
     read_with_checks(&mut story, &change, &[], Some(&unread));
-    assert_eq!(sum(&story, &change), ChecksSummary::None);
-    assert_eq!(checks(&story, &change), [], "of another head");
+    assert_eq!(sum(&mut story, &change), ChecksSummary::None);
+    assert_eq!(checks(&mut story, &change), [], "of another head");
     story.check();
 }
 
@@ -162,7 +162,7 @@ fn a_rerun_and_a_rejection_happen_once_per_head() {
         ..of(&change, &[])
     };
     read_with_checks(&mut story, &change, &[], Some(&found));
-    let known = checks(&story, &change);
+    let known = checks(&mut story, &change);
     let test = known.iter().find(|check| check.name == "test").unwrap();
     assert_eq!(test.evidence, Some(Evidence::Read));
     assert_eq!(test.log.as_deref(), Some("expected 4"));
@@ -187,7 +187,7 @@ fn a_rerun_and_a_rejection_happen_once_per_head() {
     assert!(propose(&mut story, &change, &report));
     assert!(!propose(&mut story, &change, &report));
     assert_eq!(story.events(id, EventType::Skipped).len(), 1);
-    let known = checks(&story, &change);
+    let known = checks(&mut story, &change);
     let answer = |name: &str| known.iter().find(|one| one.name == name).unwrap().answer;
     assert_eq!(answer("build"), Some(CheckAnswer::Reported));
     assert_eq!(answer("test"), Some(CheckAnswer::Rejected));
@@ -212,7 +212,7 @@ fn a_rerun_that_the_forge_refuses_is_recorded() {
     story
         .step(|conn, now| bb::give_up_post(conn, &intents[0], "422", now))
         .unwrap();
-    let known = checks(&story, &change);
+    let known = checks(&mut story, &change);
     let test = known.iter().find(|check| check.name == "test").unwrap();
     assert_eq!(test.rerun, Some(Rerun::Refused));
     story.check();
@@ -225,16 +225,16 @@ fn a_change_is_ready_once_its_review_and_its_checks_have_passed() {
     let id = &change.change_id;
     let open = of(&change, &[reported(7, "test", CheckState::Pending)]);
     read_with_checks(&mut story, &change, &[], Some(&open));
-    let is_past = |story: &Story| {
+    let is_past = |story: &mut Story| {
         story.engine.read(|conn| {
             let change = bb::change(conn, id)?;
             bb::is_past_review(conn, &change)
         })
     };
-    assert!(!is_past(&story), "its review is queued");
+    assert!(!is_past(&mut story), "its review is queued");
     story.review(Verdict::Approved, &[]);
     assert_eq!(story.at(id).state, State::AwaitingPrFeedback);
-    assert!(is_past(&story));
+    assert!(is_past(&mut story));
     assert!(!propose(&mut story, &change, &Proposal::ChecksPassed));
     let green = of(
         &change,

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::blackboard::sql::params;
 use crate::blackboard::{Conn, Result, SyncDb};
+use crate::change::{ChangeId, State};
 use crate::clock::Time;
 use crate::finding::FindingId;
 
@@ -88,6 +89,29 @@ impl Engine {
         self.write(|conn| {
             conn.run(
                 "UPDATE findings SET outcome = 'waived' WHERE finding_id = :id",
+                params! { id },
+            )
+        })
+        .unwrap();
+    }
+
+    /// Puts a change into a state, as no decision could.
+    pub(in crate::blackboard) fn place(&mut self, id: &ChangeId, state: State) {
+        self.write(|conn| {
+            conn.run(
+                "UPDATE changes SET state = :state, escalated_from = CASE WHEN :state = 'escalated' THEN 'self_review_failed' END
+                 WHERE change_id = :id",
+                params! { state, id },
+            )
+        })
+        .unwrap();
+    }
+
+    /// Makes the worktree of a change one of remand's own.
+    pub(in crate::blackboard) fn owned(&mut self, id: &ChangeId) {
+        self.write(|conn| {
+            conn.run(
+                "UPDATE changes SET own_worktree = 1 WHERE change_id = :id",
                 params! { id },
             )
         })

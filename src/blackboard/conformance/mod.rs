@@ -5,6 +5,7 @@
 
 mod checks;
 mod claims;
+mod decisions;
 mod ends;
 pub(in crate::blackboard) mod engine;
 mod events;

@@ -360,6 +360,7 @@ pub(in crate::blackboard) fn new_change(n: usize) -> NewChange {
             stage: ReviewStage::BeforePr,
             auto_address: true,
             skip_tests: true,
+            notify_ready: true,
         },
         own_max_fix_cycles: None,
         shadow: None,

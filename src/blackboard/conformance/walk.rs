@@ -64,7 +64,7 @@ impl Walk {
             return self.enter();
         };
         let id = change.change_id.clone();
-        match self.dice.below(60) {
+        match self.dice.below(66) {
             0..=2 if changes.len() < 6 => self.enter(),
             3..=12 => {
                 self.claims.extend(self.story.try_claim());
@@ -126,6 +126,39 @@ impl Walk {
                     bb::review_new_head(conn, &id, &head, "ann", now).map(drop)
                 })
             }
+            60 | 61 => self.tried("take over", |conn, now| {
+                bb::take_over(conn, &id, &bb::Takeover::default(), "ann", now).map(drop)
+            }),
+            62 | 63 => {
+                let given = match self.dice.below(2) {
+                    0 => handback(change.head.clone()),
+                    _ => handback(change.head.chars().skip(1).chain(['b']).collect()),
+                };
+                self.tried("hand back", |conn, now| {
+                    bb::hand_back(conn, &id, &given, "ann", now).map(drop)
+                })
+            }
+            64 => {
+                let open = self.story.engine.read(|conn| bb::open_findings(conn, &id));
+                let Some(finding) = self.dice.one_of(&open).map(|open| open.finding_id.clone())
+                else {
+                    return "nothing";
+                };
+                self.tried("waive", |conn, now| {
+                    bb::waive(conn, &[finding], "so", "ann", now).map(drop)
+                })
+            }
+            65 => match self.dice.below(3) {
+                0 => self.tried("skip", |conn, now| {
+                    bb::skip(conn, &id, None, "ann", now).map(drop)
+                }),
+                1 => self.tried("ready", |conn, now| {
+                    bb::mark_ready(conn, &id, None, "ann", now).map(drop)
+                }),
+                _ => self.tried("reopen", |conn, now| {
+                    bb::reopen_change(conn, &id, (None, None), "ann", now).map(drop)
+                }),
+            },
             _ => "nothing",
         }
     }
@@ -212,6 +245,12 @@ impl Walk {
             .story
             .engine
             .read(|conn| bb::board(conn, bb::Show::Live, 100));
+        for row in live.iter().filter(|row| row.change.taken_over) {
+            let given = handback(row.change.head.clone());
+            self.story
+                .step(|conn, now| bb::hand_back(conn, &row.change.change_id, &given, "ann", now))
+                .unwrap();
+        }
         for row in &live {
             self.story
                 .step(|conn, now| bb::resume(conn, &row.change.change_id, "ann", now))
@@ -264,6 +303,15 @@ impl Walk {
                 change.change_id, change.state
             );
         }
+    }
+}
+
+fn handback(head: String) -> bb::Handback {
+    bb::Handback {
+        head,
+        commits: 1,
+        files: Vec::new(),
+        text: None,
     }
 }
 

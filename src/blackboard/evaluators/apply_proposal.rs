@@ -6,6 +6,7 @@ use super::pull_moves::{ask, over, pause_unwanted, record, reopened, stays_close
 use crate::blackboard::forge::{checks, feedback, head_moved};
 use crate::blackboard::operator::pause;
 use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::work::finish;
 use crate::blackboard::work::items::{self, about_item};
 use crate::blackboard::{NewItem, Result, changes, rejections};
 use crate::change::{Change, ChangeId, FinalVerdict};
@@ -182,7 +183,12 @@ pub(crate) fn apply_proposal(
 /// Moves a change to the person who reviews it. One whose loop ended at its limit still needs that person's decision.
 fn checks_passed(conn: &Connection, change: &Change, now: Time) -> Result<bool> {
     let id = &change.change_id;
-    let after = changes::advance(conn, id, Trigger::NothingPending, "remand", now)?;
+    // A review by remand on the pull request says by itself that it passed.
+    let after = if change.opens_pr || !change.is_reviewed() {
+        finish::ready_on_pull(conn, id, now)?
+    } else {
+        changes::advance(conn, id, Trigger::NothingPending, "remand", now)?
+    };
     if after.final_verdict == Some(FinalVerdict::MaxCyclesReached) {
         conn.run(
             "UPDATE changes SET human_review_required = 1 WHERE change_id = :id",

@@ -1,6 +1,6 @@
 //! Adopts a pull request: it enters the loop as a change, with its first review queued.
 
-use super::{pull_request_text, pulls};
+use super::{checks, pull_request_text, pulls};
 use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::{finish, items};
 use crate::blackboard::{BoardError, NewChange, Result, changes};
@@ -62,6 +62,7 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
     pull_request_text::set_purpose(conn, id, &adoption.purpose, now)?;
     let change = crate::blackboard::change(conn, id)?;
     if change.state == State::AwaitingPrFeedback && !change.is_reviewed() {
+        checks::expect_checks(conn, id)?;
         let passed = finish::pass_unreviewed(conn, &change, now)?;
         return Ok((passed, true));
     }

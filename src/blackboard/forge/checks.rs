@@ -4,14 +4,14 @@ use crate::blackboard::Result;
 use crate::blackboard::forge::outbox::{NewIntent, intend};
 use crate::blackboard::rejections;
 use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
-use crate::change::{Change, ChangeId, FinalVerdict, State};
+use crate::change::{Change, ChangeId, ReviewStage, State, Trigger};
 use crate::check::{
     Check, CheckAnswer, ChecksSummary, Evidence, FoundEvidence, ReportedCheck, Rerun, RerunCall,
     summary,
 };
 use crate::clock::Time;
-use crate::event::NewEvent;
-use crate::event::body::{self, SkipCode};
+use crate::event::body::{self, Cause, SkipCode};
+use crate::event::{EventType, NewEvent};
 use crate::finding::Verdict;
 use crate::intent::{Payload, RerunRequest};
 use crate::text::short_sha;
@@ -128,6 +128,14 @@ pub(crate) fn checks_of(conn: &Connection, id: &ChangeId) -> Result<Vec<Check>> 
     )
 }
 
+/// Makes a pull request wait for its checks until they were read for the first time.
+pub(in crate::blackboard) fn expect_checks(conn: &Connection, id: &ChangeId) -> Result<()> {
+    conn.run(
+        "UPDATE pulls SET checks = 'pending' WHERE change_id = :id",
+        params! { id },
+    )
+}
+
 fn checks_at(conn: &Connection, id: &ChangeId, head: &str) -> Result<Vec<Check>> {
     conn.list(
         "SELECT * FROM checks WHERE change_id = :id AND head = :head",
@@ -169,9 +177,17 @@ pub(crate) fn is_past_review(conn: &Connection, change: &Change) -> Result<bool>
     if is_busy || waits(RejectionState::Pending)? || waits(RejectionState::InFix)? {
         return Ok(false);
     }
-    // Its loop ended at the limit, and its settings let it go on.
-    let is_given_up = change.final_verdict == Some(FinalVerdict::MaxCyclesReached);
-    if !change.is_reviewed() || is_given_up {
+    // It passed, or a person or a setting let it pass, before it began to wait.
+    let moved = crate::blackboard::events_of_type(conn, id, EventType::StateChanged, 1)?;
+    let is_passed = moved
+        .iter()
+        .filter_map(|event| event.body::<body::StateChanged>()?.on)
+        .any(|on| match on {
+            Cause::Trigger(Trigger::ReviewApproved | Trigger::ChecksOpen) => true,
+            Cause::Trigger(Trigger::PrRecorded) => change.review != ReviewStage::OnPr,
+            Cause::Trigger(_) | Cause::Entered => false,
+        });
+    if !change.is_reviewed() || is_passed {
         return Ok(true);
     }
     let review = crate::blackboard::review_of_head(conn, id, &change.head)?;

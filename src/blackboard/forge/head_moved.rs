@@ -51,7 +51,7 @@ pub(crate) fn judged_without_pull(conn: &Connection) -> Result<Vec<(String, Stri
         "SELECT c.*, projects.path, projects.common_dir
          FROM changes c INDEXED BY changes_live CROSS JOIN projects ON projects.project_id = c.project_id
          WHERE c.state NOT IN ('merged', 'closed') AND c.state IN ('ready_for_human_review', 'approved')
-             AND c.pr_number IS NULL",
+             AND c.pr_number IS NULL AND NOT c.taken_over",
         &[],
         |row| {
             Ok((

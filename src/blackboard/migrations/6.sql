@@ -5,6 +5,7 @@ ALTER TABLE changes ADD COLUMN opens_pr INTEGER NOT NULL DEFAULT 0 CHECK (opens_
 ALTER TABLE changes ADD COLUMN waits_for TEXT;
 ALTER TABLE changes ADD COLUMN auto_address INTEGER NOT NULL DEFAULT 1 CHECK (auto_address IN (0, 1));
 ALTER TABLE changes ADD COLUMN skip_tests INTEGER NOT NULL DEFAULT 1 CHECK (skip_tests IN (0, 1));
+ALTER TABLE changes ADD COLUMN notify_ready INTEGER NOT NULL DEFAULT 1 CHECK (notify_ready IN (0, 1));
 CREATE INDEX changes_waiting ON changes (waits_for) WHERE waits_for IS NOT NULL;
 
 CREATE TABLE tasks (
@@ -35,7 +36,22 @@ BEGIN
     SELECT RAISE(ABORT, 'unknown event_type; the types are listed above CREATE TABLE events (.schema events)');
 END;
 
+-- Three more codes for the end of a rejection. The list of a column cannot be changed in place.
+ALTER TABLE rejections RENAME COLUMN ended_by TO ended_by_5;
+ALTER TABLE rejections ADD COLUMN ended_by TEXT CHECK (ended_by IN (
+    'superseded', 'needs_person', 'bound_passed', 'not_runnable', 'approved', 'cancelled', 'head_moved',
+    'pr_closed', 'pr_merged', 'pushed_while_closed', 'dismissed', 'change_over', 'review_skipped', 'marked_ready',
+    'waived'));
+UPDATE rejections SET ended_by = ended_by_5;
+ALTER TABLE rejections DROP COLUMN ended_by_5;
+
 DROP VIEW board;
+
+ALTER TABLE changes ADD COLUMN taken_over INTEGER NOT NULL DEFAULT 0 CHECK (taken_over IN (0, 1));
+ALTER TABLE changes DROP COLUMN paused;
+ALTER TABLE changes ADD COLUMN paused INTEGER NOT NULL
+    GENERATED ALWAYS AS (paused_by_person OR paused_by_rules OR stopped OR shadow OR taken_over) VIRTUAL;
+
 CREATE VIEW board AS
 SELECT
     CASE
@@ -53,6 +69,7 @@ SELECT
     CASE
         WHEN stopped THEN (SELECT 'stopped by ' || stopped_by || coalesce(': ' || reason, '') FROM stops
             WHERE stops.project_id IS NULL OR stops.project_id = changes.project_id ORDER BY stops.project_id IS NOT NULL LIMIT 1)
+        WHEN taken_over THEN 'taken over'
         WHEN shadow AND NOT (paused_by_person OR paused_by_rules) THEN 'shadow'
         WHEN paused THEN 'paused'
         WHEN held_until IS NOT NULL THEN 'held until ' || held_until || ': ' || hold_reason

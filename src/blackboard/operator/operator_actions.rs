@@ -417,7 +417,7 @@ pub(crate) fn cancel_item(
     Ok(cancelled)
 }
 
-fn end_waiting(conn: &Connection, id: &ChangeId) -> Result<()> {
+pub(super) fn end_waiting(conn: &Connection, id: &ChangeId) -> Result<()> {
     conn.execute(
         "UPDATE changes SET held_until = NULL, hold_reason = NULL, hold_kind = NULL WHERE change_id = :id",
         params! { id },

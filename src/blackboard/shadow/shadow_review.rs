@@ -56,7 +56,7 @@ impl ShadowReview {
 /// Query for a review that is blocked by a shadow mode in which reviews are made. One that was
 /// started for real is left to finish for real.
 const DUE: &str = "SELECT w.item_id FROM changes c INDEXED BY changes_shadow CROSS JOIN work_items w ON w.change_id = c.change_id
-                   WHERE c.shadow AND NOT c.paused_by_person AND NOT c.paused_by_rules AND NOT c.stopped AND c.held_until IS NULL
+                   WHERE c.shadow AND NOT c.paused_by_person AND NOT c.paused_by_rules AND NOT c.stopped AND NOT c.taken_over AND c.held_until IS NULL
                    AND c.state IN ('pending_self_review', 'awaiting_pr_feedback')
                    AND 'review' IS CASE WHEN c.shadow_word IS NULL
                    THEN (SELECT projects.shadow_mode FROM projects WHERE projects.project_id = c.project_id) ELSE c.shadow_mode END

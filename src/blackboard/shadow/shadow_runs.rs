@@ -184,7 +184,7 @@ fn mark(conn: &Connection) -> Result<Vec<Change>> {
 pub(crate) fn unshadowed(conn: &Connection, now: Time) -> Result<Vec<Item>> {
     conn.list(
         "SELECT w.* FROM changes c INDEXED BY changes_shadow CROSS JOIN work_items w ON w.change_id = c.change_id
-         WHERE c.shadow AND NOT c.paused_by_person AND NOT c.paused_by_rules AND NOT c.stopped AND c.held_until IS NULL
+         WHERE c.shadow AND NOT c.paused_by_person AND NOT c.paused_by_rules AND NOT c.stopped AND NOT c.taken_over AND c.held_until IS NULL
              AND w.status = 'blocked' AND w.source IN ('code_review', 'review_fix')
              AND NOT (w.source = 'code_review' AND 'review' IS CASE WHEN c.shadow_word IS NULL
                  THEN (SELECT projects.shadow_mode FROM projects WHERE projects.project_id = c.project_id) ELSE c.shadow_mode END)

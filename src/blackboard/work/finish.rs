@@ -15,7 +15,7 @@ use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
 use crate::event::{EventType, body};
 use crate::finding::{Finding, FindingId, Outcome, Resolution, Severity, Verdict};
-use crate::intent::{Payload, PostedReview};
+use crate::intent::{Note, Payload, PostedReview};
 use crate::proposal::{Decision, Escalation, decision};
 use crate::state::Trigger;
 use crate::text::{count, short_sha};
@@ -320,16 +320,34 @@ pub(crate) fn next_review(
 
 /// Moves a change that remand does not review to its next stage.
 pub(crate) fn pass_unreviewed(conn: &Connection, change: &Change, now: Time) -> Result<Change> {
-    let to = |trigger| changes::advance(conn, &change.change_id, trigger, "remand", now);
+    let id = &change.change_id;
     if change.state == State::AwaitingPrFeedback {
-        return to(Trigger::NothingPending);
+        return ready_on_pull(conn, id, now);
     }
     let passed = if change.state == State::PendingSelfReview {
-        to(Trigger::SkipToPr)?
+        changes::advance(conn, id, Trigger::SkipToPr, "remand", now)?
     } else {
         change.clone()
     };
     tasks::leave_self_review(conn, passed, now)
+}
+
+/// Moves a change whose pull request needs no review by remand: a person is next, and is told so there, once per head.
+pub(crate) fn ready_on_pull(conn: &Connection, id: &ChangeId, now: Time) -> Result<Change> {
+    let ready = changes::advance(conn, id, Trigger::NothingPending, "remand", now)?;
+    if ready.notify_ready && ready.state == State::ReadyForHumanReview {
+        let note = NewIntent {
+            key: format!("note:ready:{id}:{}", ready.head),
+            change_id: id.clone(),
+            payload: Payload::Note(Note::Ready {
+                head: ready.head.clone(),
+                is_unfinished: ready.final_verdict == Some(FinalVerdict::MaxCyclesReached),
+            }),
+            epoch: 0,
+        };
+        outbox::intend(conn, &note, now)?;
+    }
+    Ok(ready)
 }
 
 /// Lists the feedback that was not given to any run, and hands the change to a person.

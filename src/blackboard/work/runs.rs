@@ -391,14 +391,14 @@ pub(crate) fn open_runs(conn: &Connection) -> Result<Vec<Run>> {
     Ok(open)
 }
 
-/// Returns runs without an end whose item has ended, with their change: the program died after
-/// somebody had ended the item.
+/// Returns runs without an end that no item continues, with their change: the program died after
+/// somebody had ended the item or taken the change over.
 pub(crate) fn orphaned_runs(conn: &Connection) -> Result<Vec<(Run, Change)>> {
     let mut orphaned = Vec::new();
     for run in open_runs(conn)? {
         let item = crate::blackboard::item(conn, &run.item_id)?;
-        if !item.status.is_open() {
-            let change = crate::blackboard::change(conn, &run.change_id)?;
+        let change = crate::blackboard::change(conn, &run.change_id)?;
+        if !item.status.is_open() || change.taken_over {
             orphaned.push((run, change));
         }
     }

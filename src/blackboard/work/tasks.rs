@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::claim::fenced;
 use super::finish::{change_of, complete, settle};
 use super::{finish, hold, items};
-use crate::blackboard::forge::{adopt, pulls};
+use crate::blackboard::forge::{adopt, checks, pulls};
 use crate::blackboard::operator::pause;
 use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
 use crate::blackboard::{BoardError, NewChange, NewItem, Result, changes, escalate};
@@ -326,6 +326,7 @@ pub(crate) fn finish_pull(
     };
     pulls::see_pull(conn, &change.project_id, &seen, None)?;
     adopt::attach_pull(conn, &change.project_id, pull.number, id, now)?;
+    checks::expect_checks(conn, id)?;
     let created = body::PrCreated {
         repo: Some(opened.repo.clone()),
         number: pull.number,
@@ -348,7 +349,7 @@ pub(crate) fn finish_pull(
         return finish::next_review(conn, &there, format!("code_review:{}", item.item_id), now);
     }
     // The head was reviewed before it was pushed, or a person or a setting decided that it is not.
-    let ready = changes::advance(conn, id, Trigger::NothingPending, "remand", now)?;
+    let ready = finish::ready_on_pull(conn, id, now)?;
     if ready.final_verdict != Some(FinalVerdict::MaxCyclesReached) {
         return Ok(ready);
     }

@@ -12,13 +12,23 @@ pub(super) fn line(part: &Part, row: &BoardRow, now: Time) -> Line {
         Some(item) if item.status == Status::Claimed && item.source == Source::ReviewFix => {
             "fixing"
         }
+        Some(item) if item.status == Status::Claimed && item.source == Source::Manual => {
+            "implementing"
+        }
+        Some(item) if item.status == Status::Claimed && item.source == Source::PullRequest => {
+            "opening the PR"
+        }
         Some(item) if item.status == Status::Claimed => "reviewing",
         Some(_) => "queued",
         None => row.column,
     };
     let run = row.last_run.as_ref().filter(|run| run.ended_at.is_none());
+    let name = match row.change.pr_number {
+        Some(number) => format!("#{number}"),
+        None => row.change.change_id.to_string(),
+    };
     Line::new()
-        .strong(format!("  #{}  {:<16} ", part.number, part.title))
+        .strong(format!("  {name}  {:<16} ", part.title))
         .plain(format!("{doing:<18} {}", row.change.cycle_text()))
         .faint(
             run.map(|run| format!("  for {:.1} s", now.since(run.started_at).as_secs_f64()))

@@ -46,6 +46,10 @@ fn end(part: &Part) -> (TextStyle, String) {
             TextStyle::Good,
             "passed, sent back by a person, fixed, approved by that person".into(),
         ),
+        Ends::Opened(_) => (
+            TextStyle::Good,
+            "from a task: implemented, rejected by the reviewer, fixed, passed, opened".into(),
+        ),
         Ends::Escalated(n) => (
             TextStyle::Bad,
             format!("still rejected after {n} fixes, escalated to a person"),

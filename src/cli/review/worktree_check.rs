@@ -173,12 +173,14 @@ fn own_branch(
 }
 
 fn inside_roots(path: &Path, project: &Project, settings: &Loaded) -> Result<()> {
-    let mut roots = settings.project(project.project_id.as_str()).worktree_roots;
+    let rules = settings.project(project.project_id.as_str());
+    let mut roots = rules.worktree_roots;
     if roots.is_empty() {
         roots.extend(Path::new(&project.path).parent().map(Path::to_owned));
     }
     let holds = |root: &PathBuf| root.canonicalize().is_ok_and(|root| path.starts_with(root));
-    if roots.iter().any(holds) {
+    // A task's worktree is one of remand's own.
+    if roots.iter().any(holds) || holds(&rules.own_worktrees) {
         return Ok(());
     }
     let roots: Vec<String> = roots

@@ -69,7 +69,8 @@ pub(crate) fn print_answer_without(
 pub(crate) fn style_of(because: Because) -> TextStyle {
     match because {
         Because::NeedsYou | Because::HolderDied | Because::NothingOpen => TextStyle::Bad,
-        Because::Paused
+        Because::TakenOver
+        | Because::Paused
         | Because::Stopped
         | Because::Shadow
         | Because::Held

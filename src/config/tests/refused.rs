@@ -32,7 +32,7 @@ fn unknown_keys() {
     4 |   max_fix_cycels = 3
       |   ^^^^^^^^^^^^^^ did you mean `max_fix_cycles`?
       |
-      = help: settings in [loop]: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, max_cost_usd_per_day, timezone, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, enabled, self_review_before_pr, auto_address_review_comments, skip_tests
+      = help: settings in [loop]: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, max_cost_usd_per_day, timezone, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, enabled, self_review_before_pr, auto_address_review_comments, skip_tests, notify_on_ready, notification_channels
     ");
     insta::assert_snapshot!(refused("[agents.a]\nkind = 'command'\ncommand = ['a']\ntoken = 'x'\n"), @"
     error: unknown setting `agents.a.token`
@@ -58,7 +58,7 @@ fn unknown_keys() {
     4 | gate = []
       | ^^^^ did you mean `gates`?
       |
-      = help: settings in [projects.p]: agent, review_agent, gates, gate_in, red_base, worktree_roots, max_fix_cycles, max_total_fixes, max_cost_usd_per_day, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, enabled, self_review_before_pr, auto_address_review_comments, skip_tests, required_checks, optional_checks, rerun_red, log_command, setup, setup_again_on, own_worktrees, shadow, push, implement, discover
+      = help: settings in [projects.p]: agent, review_agent, gates, gate_in, red_base, worktree_roots, max_fix_cycles, max_total_fixes, max_cost_usd_per_day, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, enabled, self_review_before_pr, auto_address_review_comments, skip_tests, notify_on_ready, notification_channels, required_checks, optional_checks, rerun_red, log_command, setup, setup_again_on, own_worktrees, shadow, push, implement, discover
     ");
 }
 
@@ -96,7 +96,7 @@ fn wrong_types_and_numbers() {
     1 | loop = 3
       |        ^ invalid type: integer `3`, expected a table
       |
-      = help: settings in [loop]: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, max_cost_usd_per_day, timezone, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, enabled, self_review_before_pr, auto_address_review_comments, skip_tests
+      = help: settings in [loop]: max_fix_cycles, max_total_fixes, max_run_s, max_tokens, max_cost_usd, max_cost_usd_per_day, timezone, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, enabled, self_review_before_pr, auto_address_review_comments, skip_tests, notify_on_ready, notification_channels
 
     error: invalid value for `agents`
      --> config.toml:2:10

@@ -10,7 +10,7 @@ use crate::blackboard as bb;
 use crate::dispatch::interrupt::Result;
 use crate::dispatch::task::Task;
 use crate::event::{Event, body};
-use crate::finding::{Finding, FindingId, Outcome};
+use crate::finding::{Finding, FindingId, Outcome, Severity};
 use crate::git::Diff;
 use crate::prompt::{
     AgainContext, AgentEnvironment, Extent, FixContext, GuidanceText, ImplementContext, IssueText,
@@ -18,6 +18,7 @@ use crate::prompt::{
 };
 use crate::pull_request::{LinkedIssue, Trust, last_lines};
 use crate::sandbox::Backend;
+use crate::text::prefixed;
 use crate::work::{Item, PlanReason, PlanSource, PromptCut, Rejection, Source};
 
 impl Task {
@@ -34,6 +35,17 @@ impl Task {
         let open = self.read_of(id, bb::open_findings).await?;
         let open = open.into_iter().map(bb::OpenFinding::into_finding);
         let open_findings: Vec<Finding> = open.collect();
+        let waived = self.waived().await?.into_iter().map(|open| {
+            let place = prefixed(" at ", open.finding.place());
+            let why = prefixed(" (reason: ", open.note);
+            let end = if why.is_empty() { "" } else { ")" };
+            format!(
+                "{}{place}: {}{why}{end}",
+                open.finding_id,
+                open.finding.titled_text()
+            )
+        });
+        let waived: Vec<String> = waived.collect();
         let feedback_limit = self.dispatch.settings.limits.feedback;
         let Plan { text: plan, source } = self.plan();
         let (description, issue) = self.purpose().await?;
@@ -49,6 +61,7 @@ impl Task {
             files: diff.files.iter().map(|file| file.path.clone()).collect(),
             diff: diff.text.clone(),
             open_findings: open_findings.clone(),
+            waived,
             feedback_limit,
             cycle: self.change.budget.fix_cycle,
             max_cycles: self.change.budget.max_fix_cycles,
@@ -79,6 +92,15 @@ impl Task {
                 ..review
             }
         })
+    }
+
+    /// Returns the findings of the change that a person has waived.
+    pub(crate) async fn waived(&self) -> Result<Vec<bb::OpenFinding>> {
+        let mut waived = self
+            .read_of(&self.change.change_id, bb::finding_list)
+            .await?;
+        waived.retain(|open| open.outcome == Outcome::Waived);
+        Ok(waived)
     }
 
     async fn environment(&self, time_limit: Duration) -> AgentEnvironment {
@@ -229,8 +251,19 @@ impl Task {
             })
             .collect();
         closed.reverse();
+        let is_waived = |id: &FindingId| {
+            let mut waived = findings
+                .iter()
+                .filter(|open| open.outcome == Outcome::Waived);
+            waived.any(|open| open.finding_id == *id)
+        };
         for rejection in &mut rejections {
             name_findings(rejection, &findings);
+            for finding in &mut rejection.rejected.findings {
+                if finding.id.as_ref().is_some_and(is_waived) {
+                    waive(finding);
+                }
+            }
         }
         let mut last_run_tail = None;
         let is_fix = |item: &&Item| item.source == Source::ReviewFix;
@@ -294,6 +327,16 @@ impl Task {
             cuts: prompt.cuts,
         })
     }
+}
+
+/// Replaces a finding that a person has waived. It keeps its place, since the keys of feedback count.
+fn waive(finding: &mut Finding) {
+    *finding = Finding {
+        id: finding.id.clone(),
+        severity: Severity::Suggestion,
+        text: "A person has waived this finding: do nothing about it.".to_owned(),
+        ..Finding::default()
+    };
 }
 
 /// A command as typed in a shell.

@@ -248,6 +248,12 @@ impl Dispatch {
     ) -> Result<PostDone, Unposted> {
         let mode = self.settings.forge.reviews;
         if mode == PostReviews::Off {
+            if review.verdict == Verdict::Approved && page.change.notify_ready {
+                let body = self.fit(&text::ready(&review.head, false), intent)?;
+                return Ok(page
+                    .comment(intent, &body, IntentResult::IssueComment)
+                    .await?);
+            }
             return Err(Unposted::Never(
                 "reviews are not posted (`reviews = \"off\"`)".into(),
             ));

@@ -14,6 +14,21 @@ const MOST: usize = 60_000;
 /// Maximum number of left-out comments that are listed.
 const LISTED: usize = 100;
 
+const READY: &str = "This PR has been automatically refined and is ready for human review";
+const NOT_APPROVED: &str = "This is not an approval; approving is up to a person.";
+
+/// Text of a comment on a pull request that is ready for a person.
+pub(crate) fn ready(head: &str, is_unfinished: bool) -> String {
+    let head = short_sha(head);
+    if is_unfinished {
+        return format!(
+            "**remand**: the allowed fixes are used up, and a review still objects to {head}. A person must review this PR; \
+             its description lists the open findings."
+        );
+    }
+    format!("**remand**: the work on {head} is done.\n\n{READY}.\n\n{NOT_APPROVED}")
+}
+
 /// Text of a review; `findings` are those without a line in the diff.
 pub(crate) fn review(review: &PastReview, findings: &[Finding], change: &Change) -> String {
     let head = short_sha(&review.head);
@@ -34,7 +49,10 @@ pub(crate) fn review(review: &PastReview, findings: &[Finding], change: &Change)
     let (next, most) = (review.cycle + 1, change.budget.max_fix_cycles);
     match review.verdict {
         Verdict::Approved => {
-            text.push_str("\nThis is not an approval; approving is up to a person.\n");
+            if change.notify_ready {
+                text.push_str(&format!("\n{READY}.\n"));
+            }
+            text.push_str(&format!("\n{NOT_APPROVED}\n"));
         }
         Verdict::ChangesRequested if next <= most => text.push_str(&format!(
             "\nAn agent will try to fix this (fix {next} of at most {most}).\n"
@@ -91,6 +109,10 @@ pub(crate) fn note(note: &Note, change: &Change, name: &str) -> String {
                 escalated(*kind, change)
             );
         }
+        Note::Ready {
+            head,
+            is_unfinished,
+        } => return ready(head, *is_unfinished),
         Note::Fixed {
             cycle,
             sha,

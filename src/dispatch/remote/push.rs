@@ -172,7 +172,7 @@ impl Task {
                 ),
                 "delete or rename one of the two, then retry",
             )),
-            Pushed::Refused(message) => Err(Interrupt::fail(
+            Pushed::Refused { message, .. } => Err(Interrupt::fail(
                 format!(
                     "the remote refused the push of {}: {message}",
                     short_sha(head)

@@ -17,7 +17,7 @@ use crate::dispatch::worktree::preflight::{gone, named};
 use crate::event::{NewEvent, TargetType, body};
 use crate::failpoint::crash_point;
 use crate::files::{self, RECORD};
-use crate::git::{CheckoutFingerprint, GitError, Place, Restored};
+use crate::git::{CheckoutFingerprint, GitError, Place, RestorePoint, Restored};
 use crate::process::{self, Exit, SETTLE};
 use crate::project_settings::MainCheckout;
 use crate::proposal::{Decision, Escalation, decision};
@@ -65,6 +65,9 @@ impl Task {
             .await?;
         crash_point!("git.config_back.after");
         let mut over = self.over(run, &dir, &dropped).await?;
+        if self.is_taken_over().await? {
+            return self.leave_to_person(run, phase, over, to).await;
+        }
         if self.signs.fenced.is_cancelled() {
             // Nobody waits for its work any more: it is kept aside like that of any other interrupted run.
             over.end = RunOutcome::Agent(End::Stopped);
@@ -91,6 +94,31 @@ impl Task {
         }
         let moved = restore_branches(&self.git, &place, &dir).await?;
         over.tell_outside(run, moved);
+        self.commit_end(run, phase, over).await
+    }
+
+    /// True if a person has taken the change over. The claim has ended then, whether or not that was noticed yet.
+    pub(crate) async fn is_taken_over(&self) -> Result<bool> {
+        let is_taken_over = self.change_now().await?.taken_over;
+        if is_taken_over {
+            self.signs.fenced.cancel();
+        }
+        Ok(is_taken_over)
+    }
+
+    /// The work of the run stays in the worktree, where a person continues; a copy is kept.
+    async fn leave_to_person(
+        &self,
+        run: &Run,
+        phase: Phase,
+        mut over: FinishedRun,
+        to: RestorePoint<'_>,
+    ) -> Result<()> {
+        over.end = RunOutcome::Agent(End::Stopped);
+        crash_point!("takeover.wip.before");
+        over.run_end.wip = self.git.save_wip(&self.place()?, to).await?;
+        crash_point!("takeover.wip.after");
+        over.tell_outside(run, Vec::new());
         self.commit_end(run, phase, over).await
     }
 
@@ -300,8 +328,12 @@ impl Task {
         self.dispatch.recover(&self.project, &change, &run).await
     }
 
-    /// The claim has ended: the item's commits are kept aside, and the branch is restored.
+    /// The claim has ended: the item's commits are kept aside, and the branch is restored, unless a person continues
+    /// there.
     pub(crate) async fn abandon(&self) -> Result<()> {
+        if self.is_taken_over().await? {
+            return Ok(());
+        }
         let runs = self.runs().await?;
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
             return Ok(());

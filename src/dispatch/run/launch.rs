@@ -60,8 +60,13 @@ impl Task {
             ..agent
         });
         agent.ok_or_else(|| {
+            let work = match phase {
+                Phase::Implement => "an implementation",
+                Phase::Review => "a review",
+                Phase::Fix => "a fix",
+            };
             let reason = format!(
-                "no agent is configured for phase `{phase}`: add [agents.NAME] with its command to the configuration and \
+                "no agent is configured for {work}: add [agents.NAME] with its command to the configuration and \
                  set agent = \"NAME\" (a running daemon loads it automatically, or immediately with `remand reload`)"
             );
             Interrupt::hold_by(HoldKind::NoAgent, reason)

@@ -9,12 +9,13 @@ use super::moved_branches::restore_branches;
 use super::worktree_lock::WorktreeLock;
 use crate::agent;
 use crate::blackboard::{self as bb, Project, RunEnd};
-use crate::change::Change;
+use crate::change::{Change, ChangeId};
 use crate::clock;
 use crate::dispatch::Dispatch;
 use crate::dispatch::interrupt::{Interrupt, Result, chain};
 use crate::dispatch::worktree::preflight::{head_at, named};
 use crate::event::{NewEvent, TargetType, body};
+use crate::failpoint::crash_point;
 use crate::git::{Git, Place, RestorePoint, Worktree};
 use crate::process;
 use crate::text::short_sha;
@@ -33,12 +34,37 @@ impl Dispatch {
             let Ok(Some(_lock)) = WorktreeLock::try_take(locks, &change.worktree) else {
                 continue;
             };
+            // Read again under the lock: a person may have taken it over since.
+            let change = self.db.read_of(&change.change_id, bb::change).await?;
             let project = self.db.read_of(&change.project_id, bb::project).await?;
             if let Err(stop) = self.recover(&project, &change, &run).await {
                 tracing::error!(run_id = %run.run_id, why = ?stop, "cannot clean up an interrupted run");
             }
         }
         Ok(())
+    }
+
+    /// Ends what a dead process left in the worktree of a change that a person has taken over. Returns false while
+    /// another process is working there.
+    pub(crate) async fn settle_takeover(&self, id: &ChangeId) -> bb::Result<bool> {
+        let change = self.db.read_of(id, bb::change).await?;
+        let locks = &self.settings.locks_dir;
+        let Ok(Some(_lock)) = WorktreeLock::try_take(locks, &change.worktree) else {
+            return Ok(false);
+        };
+        let worktree = change.worktree.clone();
+        let open = self.db.read(move |conn| bb::open_run_at(conn, &worktree));
+        let Some(run) = open.await? else {
+            return Ok(true);
+        };
+        let project = self.db.read_of(&change.project_id, bb::project).await?;
+        match self.recover(&project, &change, &run).await {
+            Ok(()) => Ok(true),
+            Err(stop) => {
+                tracing::warn!(run_id = %run.run_id, why = ?stop, "cannot end an interrupted run");
+                Ok(false)
+            }
+        }
     }
 
     /// Ends one interrupted run. The caller holds the worktree's lock.
@@ -53,11 +79,26 @@ impl Dispatch {
         process::settle(&dir, process::SETTLE).await?;
         let git = self.settings.git_in(&change.worktree);
         let id = &run.run_id;
-        let (wip, summary) = match clean_up(&git, project, change, run).await {
+        let cleaned = if change.taken_over {
+            leave_to_person(&git, project, change, run).await
+        } else {
+            clean_up(&git, project, change, run).await
+        };
+        let (wip, summary) = match cleaned {
             Ok(Cleaned::PutBack { wip }) => {
                 let kept = |wip: &String| {
                     let sha = short_sha(wip);
                     format!("the changes of {id} are kept on refs/remand/wip/{id} ({sha})")
+                };
+                let summary = wip.as_ref().map(kept);
+                (wip, summary)
+            }
+            Ok(Cleaned::LeftToPerson { wip }) => {
+                let kept = |wip: &String| {
+                    let sha = short_sha(wip);
+                    format!(
+                        "the changes of {id} stay in the worktree; a copy is kept on refs/remand/wip/{id} ({sha})"
+                    )
                 };
                 let summary = wip.as_ref().map(kept);
                 (wip, summary)
@@ -105,7 +146,31 @@ impl Dispatch {
 
 enum Cleaned {
     PutBack { wip: Option<String> },
+    LeftToPerson { wip: Option<String> },
     LeftAlone(String),
+}
+
+/// Restores only the agent configuration in a worktree where a person may already be at work, and keeps a copy of what
+/// the run left. No lock is removed, no operation is ended, and nothing is reset.
+async fn leave_to_person(
+    git: &Git,
+    project: &Project,
+    change: &Change,
+    run: &Run,
+) -> Result<Cleaned> {
+    let place = match Place::find(Path::new(&project.common_dir), Path::new(&change.worktree)) {
+        Ok(place) => place,
+        Err(error) => return Ok(Cleaned::LeftAlone(chain(&error))),
+    };
+    crash_point!("takeover.settle.before");
+    let now = git.look(&place).await?;
+    let record = swap_record(Path::new(&run.dir));
+    git.put_back_config(&place, &record, now.head.as_deref())
+        .await?;
+    let to = RestorePoint::new(head_at(change), &run.head_before, run.run_id.as_str());
+    let wip = git.save_wip(&place, to).await?;
+    crash_point!("takeover.settle.after");
+    Ok(Cleaned::LeftToPerson { wip })
 }
 
 async fn clean_up(git: &Git, project: &Project, change: &Change, run: &Run) -> Result<Cleaned> {

@@ -13,7 +13,7 @@ use crate::dispatch::interrupt::{Interrupt, Result};
 use crate::dispatch::settings::DayBound;
 use crate::dispatch::task::Task;
 use crate::git::{GitError, HeadAt, Place, RestorePoint, Status, Worktree};
-use crate::proposal::{Decision, Escalation, decision};
+use crate::proposal::{Decision, Escalation, Refusal, decision};
 use crate::text::{self, dollars, short_sha};
 use crate::work::{LoopStep, Run};
 
@@ -239,8 +239,17 @@ impl Task {
 
     /// The base branch was deleted.
     pub(crate) fn no_base(&self) -> Interrupt {
-        let reason = format!("the base branch {} no longer exists", self.change.base);
-        Interrupt::fail(reason, "restore it, then retry")
+        let (base, id) = (&self.change.base, &self.change.change_id);
+        Escalation::new(
+            format!("the base branch {base} no longer exists"),
+            decision!(
+                "restore it, then {retry}; or close the change ({cancel})",
+                retry = Decision::retry(id),
+                cancel = Decision::cancel(id),
+            ),
+        )
+        .refused(Refusal::BaseGone)
+        .into()
     }
 
     /// Returns the command that restores a missing worktree. It needs `--force`, since the repository still lists the

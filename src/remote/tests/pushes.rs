@@ -243,7 +243,7 @@ async fn a_new_branch_that_the_remote_declines() {
         "pre-receive",
         "echo 'GH013: Repository rule violations' >&2; exit 1",
     );
-    let Pushed::Refused(why) = bed.remote.push(&push).await.unwrap() else {
+    let Pushed::Refused { message: why, .. } = bed.remote.push(&push).await.unwrap() else {
         panic!("it was declined")
     };
     assert!(why.contains("GH013: Repository rule violations"), "{why}");
@@ -310,7 +310,7 @@ async fn what_the_remote_declines_is_said_and_harmless() {
         "pre-receive",
         &format!("printf 'GH006: Protected branch \\033[31m {CANARY}\\n' >&2; exit 1"),
     );
-    let Pushed::Refused(why) = bed.remote.push(&push).await.unwrap() else {
+    let Pushed::Refused { message: why, .. } = bed.remote.push(&push).await.unwrap() else {
         panic!("it was declined")
     };
     assert!(

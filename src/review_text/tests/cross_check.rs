@@ -1,6 +1,10 @@
 //! Verdict against findings, counts and blocks.
 
+use std::collections::HashSet;
+
 use super::*;
+use crate::finding::Finding;
+use crate::review_text::read_without;
 
 #[test]
 fn approved_with_an_open_critical_finding_is_not_approved() {
@@ -239,4 +243,44 @@ fn a_broken_block_before_a_good_one_is_the_template() {
         .verdict,
         UNCLEAR
     );
+}
+
+/// S1-25: what a person has waived prevents no approval; everything else still does.
+#[test]
+fn a_waived_finding_does_not_count() {
+    let waived = medium(&contract("approved", 1, "high", &finding("high"))).findings;
+    let waived: HashSet<String> = waived.iter().map(Finding::fingerprint).collect();
+    let other = finding("high").replace("Wrong.", "Slow.");
+    let two = format!("{},{other}", finding("high"));
+    let own = |verdict: &str, count: usize, findings: &str| {
+        let text = contract(verdict, count, "high", findings);
+        text.replace("]}", "],\"previous\":[]}")
+    };
+    for (text, verdict, left) in [
+        (own("approved", 1, &finding("high")), APPROVED, 0),
+        (own("approved", 2, &two), CHANGES, 1),
+        (own("changes_requested", 1, &finding("high")), APPROVED, 0),
+        (own("changes_requested", 2, &two), CHANGES, 1),
+        (own("changes_requested", 1, &other), CHANGES, 1),
+        // It counts more than it lists.
+        (own("changes_requested", 2, &finding("high")), UNCLEAR, 0),
+        // Prose may say more than its list.
+        (
+            "- [HIGH] a.rs:3 - Wrong.\n\nREVIEW_RESULT: changes_requested\n".to_owned(),
+            UNCLEAR,
+            0,
+        ),
+    ] {
+        let reading = read_without(&text, Severity::Medium, &waived);
+        let told = format!("{text}: {}", reading.reason);
+        assert_eq!(reading.verdict, verdict, "{told}");
+        assert_eq!(
+            reading.verdict == UNCLEAR,
+            !reading.missing.is_empty(),
+            "{told}"
+        );
+        if verdict != UNCLEAR {
+            assert_eq!(reading.findings.len(), left, "{told}");
+        }
+    }
 }
