@@ -36,13 +36,15 @@ pub(super) async fn gh(around: Arc<Surroundings>) -> Vec<Check> {
     }];
     // Without gh there is nothing to ask.
     if !matches!(version, Err(GithubError::NoGh)) {
-        if matches!(&account, Some((Ok(_), _))) {
-            checks.extend(check_rights(&around, &github).await);
-        }
+        let is_logged_in = matches!(&account, Some((Ok(_), _)));
         checks.extend(account.map_or_else(
             || vec![Check::ok("GitHub", "not checked (--offline)")],
             |(account, at)| of_account(&around, &github, &account, at),
         ));
+        // Last: these requests count, too.
+        if is_logged_in {
+            checks.extend(check_rights(&around, &github).await);
+        }
     }
     if !checks.iter().any(|check| check.check == CLOCK) {
         let says = "not checked: GitHub did not return the time (`timedatectl` shows whether the clock is synchronized)";

@@ -36,6 +36,8 @@ pub(super) struct Call {
     path: String,
     etag: Option<String>,
     body: Option<Vec<u8>>,
+    /// Set if gh may print escape sequences.
+    allows_escapes: bool,
 }
 
 impl Call {
@@ -45,6 +47,7 @@ impl Call {
             path,
             etag: None,
             body: None,
+            allows_escapes: false,
         }
     }
 
@@ -59,12 +62,18 @@ impl Call {
             path,
             etag: None,
             body: Some(body),
+            allows_escapes: false,
         })
     }
 
     /// "Not modified" does not count against the rate limit.
     pub(super) fn unless(mut self, etag: Option<&str>) -> Self {
         self.etag = etag.filter(|etag| is_etag(etag)).map(str::to_owned);
+        self
+    }
+
+    pub(super) fn with_escapes(mut self) -> Self {
+        self.allows_escapes = true;
         self
     }
 
@@ -94,6 +103,9 @@ impl Call {
         }
         if self.body.is_some() {
             words.extend(["--input".into(), "-".into()]);
+        }
+        if self.allows_escapes {
+            words.push("--allow-escape-sequences".into());
         }
         words.push(OsString::from(&self.path));
         words

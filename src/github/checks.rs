@@ -283,23 +283,36 @@ impl Github {
 
     /// Returns the end of the failing step in the log of a job of GitHub Actions. The log is read as it arrives, of any
     /// size.
+    ///
+    /// Newer versions of gh refuse to print escape sequences, which logs are full of, without an argument that older
+    /// versions do not know.
     pub(crate) async fn job_log(&self, repo: &str, job: i64) -> Result<Vec<u8>> {
         let path = format!("{}/actions/jobs/{job}/logs", endpoint::repository(repo)?);
         let call = Call::get(path.clone());
+        match self.log(&path, &call).await {
+            Err(error @ GithubError::Transient { .. }) => {
+                let again = self.log(&path, &call.with_escapes()).await;
+                again.or(Err(error))
+            }
+            read => read,
+        }
+    }
+
+    async fn log(&self, path: &str, call: &Call) -> Result<Vec<u8>> {
         let deadline: Instant = self.deadline();
         let mut body = Body::default();
         let mut each = |bytes: &[u8]| body.push(bytes);
-        let output = self.stream(&call, deadline, &mut each).await;
-        let output = output.map_err(|error| self.not_run(&path, &error))?;
+        let output = self.stream(call, deadline, &mut each).await;
+        let output = output.map_err(|error| self.not_run(path, &error))?;
         let request = Request {
-            path: &path,
+            path,
             is_conditional: false,
             is_write: false,
         };
         classify(request, &output)?;
         match body {
             Body::Text(step) => Ok(step.end()),
-            Body::Head(_) => Err(GithubError::broken(&path, "no body")),
+            Body::Head(_) => Err(GithubError::broken(path, "no body")),
         }
     }
 }

@@ -250,6 +250,11 @@ fn checks_and_logs_are_the_same_through_the_real_gh() {
         case(&["-i", &format!("{repo}/branches/nowhere")]),
         case(&["-i", &format!("{repo}/compare/main...{head}?per_page=1")]),
         case(&["-i", &format!("{repo}/actions/jobs/{job}/logs")]),
+        case(&[
+            "-i",
+            "--allow-escape-sequences",
+            &format!("{repo}/actions/jobs/{job}/logs"),
+        ]),
         case(&["-i", &format!("{repo}/actions/jobs/1/logs")]),
         case(&[
             "-i",

@@ -322,8 +322,8 @@ fn full_commit(
             "message": inner["message"], "comment_count": 0, "tree": inner["tree"],
             "verification": inner["verification"],
         },
-        "author": null,
-        "committer": null,
+        "author": {},
+        "committer": {},
         "parents": inner["parents"],
     }))
 }
