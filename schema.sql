@@ -109,7 +109,7 @@ CREATE TABLE changes (
     implementation_item_id TEXT,
     adopted_by     TEXT CHECK (adopted_by IN ('watch', 'discovery')),   -- origin of the PR
     own_worktree   INTEGER NOT NULL DEFAULT 0 CHECK (own_worktree IN (0, 1)), -- created by remand, which may create it again
-    setup_done     TEXT,                           -- key of the last completed set-up of the worktree
+    setup_done     TEXT,                           -- key of the last completed set-up of the worktree; begun, making, removing, removed: what happens to it
     auto_fix       INTEGER NOT NULL DEFAULT 1 CHECK (auto_fix IN (0, 1)), -- 0: a person reverted one of our fixes
     progress_since TEXT,                           -- time of a person's decision: earlier reviews do not count as "no progress"
     created_at     TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
@@ -133,6 +133,7 @@ CREATE TABLE changes (
     auto_address   INTEGER NOT NULL DEFAULT 1 CHECK (auto_address IN (0, 1)), -- 0: feedback on the PR is fixed only when a person says so
     skip_tests     INTEGER NOT NULL DEFAULT 1 CHECK (skip_tests IN (0, 1)),   -- 0: gates and review verify it, and the board shows that
     notify_ready   INTEGER NOT NULL DEFAULT 1 CHECK (notify_ready IN (0, 1)), -- its PR reports when it is ready for a person
+    completed_at   TEXT CHECK (completed_at GLOB '????-??-??T??:??:??.???Z'), -- time at which it was merged or closed; null again if reopened
     taken_over     INTEGER NOT NULL DEFAULT 0 CHECK (taken_over IN (0, 1)),   -- a person continues by hand in its worktree
     paused         INTEGER NOT NULL GENERATED ALWAYS AS (paused_by_person OR paused_by_rules OR stopped OR shadow OR taken_over) VIRTUAL,
     CHECK ((state = 'escalated') = (escalated_from IS NOT NULL)),
@@ -152,12 +153,15 @@ CREATE INDEX changes_held ON changes (held_until) WHERE held_until IS NOT NULL;
 CREATE INDEX changes_shadow ON changes (change_id) WHERE shadow;
 CREATE INDEX changes_live ON changes (updated_at) WHERE state NOT IN ('merged', 'closed');
 CREATE INDEX changes_waiting ON changes (waits_for) WHERE waits_for IS NOT NULL;
+CREATE INDEX changes_by_worktree ON changes (worktree);
+CREATE INDEX changes_ended_worktrees ON changes (completed_at)
+    WHERE own_worktree = 1 AND completed_at IS NOT NULL AND setup_done IS NOT 'removed';
 
 -- What a change was asked to do, for changes that remand makes from a task.
 CREATE TABLE tasks (
     change_id    TEXT PRIMARY KEY REFERENCES changes (change_id),
     text         TEXT NOT NULL DEFAULT '',         -- description, in addition to the title of the change
-    spec         TEXT CHECK (spec IS NULL OR json_valid(spec)),   -- {path, text}: a specification; text is null if it is read from the worktree
+    spec         TEXT CHECK (spec IS NULL OR json_valid(spec)),   -- {path, text}: a specification, as read when the task was added
     issue        TEXT CHECK (issue IS NULL OR json_valid(issue)), -- {number, title, body, url, comments: [{author, body}]}, as read when the task was added
     agent        TEXT,                             -- agent for implementation and fixes; null: as configured
     review_agent TEXT,
@@ -200,10 +204,11 @@ CREATE TABLE tasks (
 --                        commands: those in decide, most likely first; bound: cycles|total_fixes|time|tokens|money|no_progress|reverted|unreadable|prompt_size; item_id: the failed item;
 --                        refusal (a PR was not opened): protected_branch|ruleset|branch_name|push_declined|push_rules|base_branch|branch_taken|
 --                        name_conflict|branch_moved|branch_gone|base_gone|nothing_to_merge|already_merged|pull_closed|draft|secret|pull_refused
---   instructed         {action, text, by, added?, at_once?, findings?, command?}
+--   instructed         {action, text, by, added?, at_once?, findings?, command?, changed?}
 --                        action: retry, refine, approve, verdict, cancel, pause, resume, post, comment, budget, max_fix_cycles, shadow,
 --                        accept_git_settings, reload, stop, start, remove_project, skip, ready, waive, takeover, handback, reopen, edit;
---                        added (for budget): {fixes, run_ms, tokens, cost_micros}; findings (for waive): ids; command (for takeover): resumes the agent's session
+--                        added (for budget): {fixes, run_ms, tokens, cost_micros}; findings (for waive): ids; command (for takeover): resumes the agent's session;
+--                        changed (for edit): [{field, from, to}]
 --   shadowed           {item_id, source, change_id, agent, model, trouble, worktree?, prompt?, prompt_bytes?,
 --                       tokens?, cost_micros?, run_ms?, basis?, run_id?, head?, base?, verdict?, summary?, findings?}
 --                        a run that would have started, with its prompt and estimated cost; or a review made in shadow mode
@@ -242,6 +247,8 @@ CREATE TABLE tasks (
 --                        more: number of files that are not listed
 --   pr_created         {repo, number, url, head, draft, found}
 --                        found: it existed already, from an earlier attempt or opened by somebody else
+--   worktree_removed   {path, branch, head, why}
+--                        why: ended (its change ended some time ago), requested (by a person)
 CREATE TABLE events (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     timestamp   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
@@ -273,7 +280,7 @@ WHEN NEW.event_type NOT IN (
     'review_unclear', 'edits_undone', 'permission_denied', 'checkout_changed', 'head_moved', 'escalated', 'instructed',
     'shadowed', 'state_changed', 'run_started', 'run_finished', 'run_lost', 'worktree_made', 'setup_run', 'gate_failed', 'held', 'resumed',
     'feedback_received', 'pr_adopted', 'pr_changed', 'posted', 'message_sent', 'notified', 'skipped', 'pruned', 'reloaded',
-    'daemon_ended', 'implemented', 'pr_created')
+    'daemon_ended', 'implemented', 'pr_created', 'worktree_removed')
 BEGIN
     SELECT RAISE(ABORT, 'unknown event_type; the types are listed above CREATE TABLE events (.schema events)');
 END;
@@ -637,7 +644,7 @@ CREATE TABLE pruned_changes (
 
 -- Files, worktrees and refs to remove after their change was pruned. A row is deleted once that is done.
 CREATE TABLE sweeps (
-    kind       TEXT NOT NULL CHECK (kind IN ('run', 'prompt', 'worktree', 'ref')),
+    kind       TEXT NOT NULL CHECK (kind IN ('run', 'prompt', 'review', 'worktree', 'ref')),
     path       TEXT NOT NULL,                      -- of a directory or file, or the name of a ref
     repository TEXT NOT NULL,                      -- of a worktree or a ref; otherwise empty
     proof      TEXT NOT NULL,                      -- proof that it belongs to the change: its file name; the branch of a worktree, or the ref that keeps its commits; the commit of a ref

@@ -238,6 +238,8 @@ pub(crate) struct Change {
     pub(crate) taken_over: bool,
     pub(crate) created_at: Time,
     pub(crate) updated_at: Time,
+    /// Time at which it was merged or closed.
+    pub(crate) completed_at: Option<Time>,
 }
 
 /// Limits of a change and what it has used so far.

@@ -53,6 +53,7 @@ closed_enum! {
         DaemonEnded = "daemon_ended",
         Implemented = "implemented",
         PrCreated = "pr_created",
+        WorktreeRemoved = "worktree_removed",
     }
 }
 

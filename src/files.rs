@@ -9,8 +9,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
@@ -149,6 +150,43 @@ pub(crate) fn names(path: &Path) -> io::Result<Vec<OsString>> {
         names.sort();
         Ok(names)
     })
+}
+
+/// Space that a directory takes up on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DiskUse {
+    pub(crate) bytes: u64,
+    /// False if counting was stopped: there is more.
+    pub(crate) is_complete: bool,
+}
+
+/// Adds up the space of the files below a directory, for a limited time and number of files.
+/// Symlinks are not followed.
+pub(crate) fn disk_use(path: &Path, most_files: usize, most_time: Duration) -> DiskUse {
+    let begun = Instant::now();
+    let mut used = DiskUse {
+        bytes: 0,
+        is_complete: true,
+    };
+    let (mut paths, mut files) = (vec![path.to_owned()], 0);
+    while let Some(path) = paths.pop() {
+        files += 1;
+        if files > most_files || begun.elapsed() >= most_time {
+            used.is_complete = false;
+            break;
+        }
+        let Ok(meta) = path.symlink_metadata() else {
+            continue;
+        };
+        used.bytes = used.bytes.saturating_add(meta.blocks().saturating_mul(512));
+        if meta.is_dir() {
+            match names(&path) {
+                Ok(names) => paths.extend(names.iter().map(|name| path.join(name))),
+                Err(_) => used.is_complete = false,
+            }
+        }
+    }
+    used
 }
 
 /// Runs a function that may wait for a disk, outside the threads on which the runtime runs its
@@ -331,5 +369,23 @@ mod tests {
             refused(names(&folder.join("real/file"))),
             Refused::NotRegular
         );
+    }
+
+    #[test]
+    fn the_use_of_a_disk_is_counted_within_limits() {
+        let (_kept, folder) = folder();
+        let (_other, outside) = self::folder();
+        fs::write(outside.join("file"), vec![7; 100_000]).unwrap();
+        let tree = folder.join("tree");
+        fs::create_dir_all(tree.join("deep")).unwrap();
+        fs::write(tree.join("deep/file"), vec![7; 10_000]).unwrap();
+        symlink(&outside, tree.join("away")).unwrap();
+        let all = disk_use(&tree, 100, Duration::from_secs(60));
+        assert!(
+            all.is_complete && (10_000..100_000).contains(&all.bytes),
+            "{all:?}"
+        );
+        assert!(!disk_use(&tree, 3, Duration::from_secs(60)).is_complete);
+        assert!(!disk_use(&tree, 100, Duration::ZERO).is_complete);
     }
 }

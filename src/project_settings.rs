@@ -39,6 +39,8 @@ pub(crate) struct ProjectSettings {
     pub(crate) setup_again_on: Vec<String>,
     /// Directory in which remand creates worktrees.
     pub(crate) own_worktrees: PathBuf,
+    /// Days after which the worktree of an ended change is removed. 0: never.
+    pub(crate) worktree_ttl_days: u32,
     /// Shadow mode: changes are only reviewed, or only observed.
     pub(crate) shadow: Shadow,
     pub(crate) push: PushLimits,

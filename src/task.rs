@@ -1,7 +1,12 @@
 //! Tasks: what remand was asked to implement. The title, the branch and the limits are those of the
 //! change.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
+
+use crate::closed_enum::closed_enum;
+use crate::work::Source;
 
 /// Task as it is stored beside its change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -19,6 +24,17 @@ pub(crate) struct TaskRow {
     pub(crate) draft: bool,
 }
 
+impl TaskRow {
+    /// Returns the origin of the task: an issue, a feature in `.specify/`, or a person.
+    pub(crate) fn source(&self) -> Source {
+        match (&self.issue, &self.spec) {
+            (Some(_), _) => Source::Github,
+            (None, Some(spec)) if spec.is_feature() => Source::Specflow,
+            (None, _) => Source::Manual,
+        }
+    }
+}
+
 /// Specification of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TaskSpec {
@@ -26,6 +42,15 @@ pub(crate) struct TaskSpec {
     pub(crate) path: String,
     /// Contents at the time when the task was added.
     pub(crate) text: String,
+}
+
+impl TaskSpec {
+    /// True for a directory of `.specify/`, or a file in it.
+    pub(crate) fn is_feature(&self) -> bool {
+        Path::new(&self.path)
+            .components()
+            .any(|part| part.as_os_str() == ".specify")
+    }
 }
 
 /// Issue of the forge, as it was read when the task was added. Later edits do not reach an agent.
@@ -45,4 +70,32 @@ pub(crate) struct TaskIssue {
 pub(crate) struct IssueComment {
     pub(crate) author: String,
     pub(crate) body: String,
+}
+
+closed_enum! {
+    /// Part of a task that a person can change.
+    "field" TaskField {
+        Title = "title",
+        Body = "body",
+        Spec = "spec",
+        Issue = "issue",
+        Agent = "agent",
+        ReviewAgent = "review_agent",
+        Model = "model",
+        Priority = "priority",
+        After = "after",
+        Base = "base",
+        Branch = "branch",
+        MaxCycles = "max_cycles",
+        Draft = "draft",
+    }
+}
+
+/// Part of a task with a new value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EditedField {
+    pub(crate) field: TaskField,
+    /// `None` if it was not set.
+    pub(crate) from: Option<String>,
+    pub(crate) to: Option<String>,
 }

@@ -26,6 +26,15 @@ touch "$PROMPTS/began"
 while :; do sleep 0.1; done
 "#;
 
+/// Like the last one, in the middle of a `git add`.
+const LOCKS_AND_WAITS: &str = r#"
+cat >/dev/null
+echo half >half.txt
+: >"$(git rev-parse --git-dir)/index.lock"
+touch "$PROMPTS/began"
+while :; do sleep 0.1; done
+"#;
+
 fn with_fixer(fixer: &str) -> Script<'_> {
     Script {
         fixer,
@@ -134,7 +143,7 @@ fn a_running_agent_is_ended_and_its_work_stays_for_the_person() {
 /// touches nothing of theirs.
 #[test]
 fn a_new_daemon_does_not_touch_what_was_taken_over_after_the_old_one_was_killed() {
-    let play = Play::without_change(&with_fixer(EDITS_AND_WAITS));
+    let play = Play::without_change(&with_fixer(LOCKS_AND_WAITS));
     let world = &play.world;
     world.commit(&play.repo, "CLAUDE.md", "the base's\n", "rules");
     world.git(&play.worktree, &["rebase", "-q", "main"]);

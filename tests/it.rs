@@ -9,7 +9,9 @@
     reason = "the lints that let tests off do not reach the helpers of integration tests"
 )]
 
+mod add;
 mod agents;
+mod artifacts;
 mod budget;
 mod checks;
 mod claude;
@@ -52,5 +54,7 @@ mod tidy;
 mod tools;
 mod transitions;
 mod vanished;
+mod wait;
 mod wakes;
+mod worktree_life;
 mod worktrees;

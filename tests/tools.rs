@@ -2,6 +2,6 @@
 
 mod backup;
 mod follow;
-mod prune;
+pub(crate) mod prune;
 mod remnants;
 mod shell;

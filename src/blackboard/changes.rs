@@ -5,7 +5,7 @@ use super::{BoardError, Result, from_row};
 use crate::blackboard::forge::checks;
 use crate::blackboard::operator::fix_bound;
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::work::tasks;
+use crate::blackboard::work::waiting;
 use crate::change::{Bounds, Change, ChangeId, ProjectId, ReviewRules, State};
 use crate::clock::Time;
 use crate::event::{NewEvent, body};
@@ -36,19 +36,7 @@ pub(crate) struct NewChange {
 
 pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Result<Change> {
     crate::blackboard::refuse_removed(conn, &new.project_id)?;
-    let refuse_beside = |live: &Change, what: &str| {
-        let (id, state) = (&live.change_id, live.state);
-        Err(BoardError::refused_with_hint(
-            format!("{what} already belongs to {id} ({state})"),
-            format!("see `remand status {id}`"),
-        ))
-    };
-    if let Some(live) = live_change_at(conn, &new.worktree)? {
-        return refuse_beside(&live, &format!("worktree {}", new.worktree));
-    }
-    if let Some(live) = live_change_on(conn, &new.project_id, &new.branch)? {
-        return refuse_beside(&live, &format!("branch {}", new.branch));
-    }
+    refuse_taken(conn, &new.project_id, &new.worktree, &new.branch, None)?;
     let most_fixes = match new.own_max_fix_cycles {
         Some(own) => own,
         None => {
@@ -97,6 +85,30 @@ pub(crate) fn insert_change(conn: &Connection, new: &NewChange, now: Time) -> Re
     .by(&new.actor);
     super::append(conn, &entered, now)?;
     change(conn, &change_id)
+}
+
+/// Returns an error if another live change has this worktree or branch.
+pub(super) fn refuse_taken(
+    conn: &Connection,
+    project_id: &ProjectId,
+    worktree: &str,
+    branch: &str,
+    own: Option<&ChangeId>,
+) -> Result<()> {
+    let refuse_beside = |live: Option<Change>, what: String| match live {
+        Some(live) if own != Some(&live.change_id) => {
+            let (id, state) = (&live.change_id, live.state);
+            Err(BoardError::refused_with_hint(
+                format!("{what} already belongs to {id} ({state})"),
+                format!("see `remand status {id}`"),
+            ))
+        }
+        Some(_) | None => Ok(()),
+    };
+    let at = live_change_at(conn, worktree)?;
+    refuse_beside(at, format!("worktree {worktree}"))?;
+    let on = live_change_on(conn, project_id, branch)?;
+    refuse_beside(on, format!("branch {branch}"))
 }
 
 pub(crate) fn change(conn: &Connection, id: &ChangeId) -> Result<Change> {
@@ -204,6 +216,7 @@ pub(crate) fn advance(
     let escalated_from = (to == State::Escalated).then(|| state::resting(before.state));
     let moved = conn.execute(
         "UPDATE changes SET state = :to, escalated_from = :escalated_from, updated_at = :now,
+             completed_at = CASE WHEN :to IN ('merged', 'closed') THEN :now END,
              decision = CASE WHEN :to = 'escalated' THEN decision END,
              decision_commands = CASE WHEN :to = 'escalated' THEN decision_commands ELSE '[]' END,
              human_review_required = CASE WHEN :to = 'escalated' THEN human_review_required ELSE 0 END
@@ -227,7 +240,7 @@ pub(crate) fn advance(
     )
     .by(actor);
     super::append(conn, &event, now)?;
-    tasks::release_waiting(conn, id, to, now)?;
+    waiting::follow_first(conn, id, (before.state, to), now)?;
     change(conn, id)
 }
 

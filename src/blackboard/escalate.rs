@@ -131,7 +131,7 @@ pub(super) fn note_key(event_id: i64) -> String {
 }
 
 /// Returns the last escalation of a change.
-pub(super) fn last(conn: &Connection, id: &ChangeId) -> Result<Option<Event>> {
+pub(crate) fn last(conn: &Connection, id: &ChangeId) -> Result<Option<Event>> {
     conn.find(
         "SELECT * FROM events WHERE change_id = :id AND event_type = 'escalated' ORDER BY id DESC LIMIT 1",
         params! { id })

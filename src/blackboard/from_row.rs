@@ -49,7 +49,8 @@ impl_from_row! { row => Change {
     hold_repeats, first_hold_at, shadow_mode, detached,
     // A list that somebody changed by hand must not hide the board.
     decision_commands: serde_json::from_value(row.get::<Json<_>>("decision_commands")?.0).unwrap_or_default(),
-    hold_kind, review, auto_review, opens_pr, waits_for, auto_address, skip_tests, notify_ready, taken_over, paused,
+    hold_kind, review, auto_review, opens_pr, waits_for, auto_address, skip_tests, notify_ready, completed_at,
+    taken_over, paused,
 } }
 
 impl_from_row! { row => Item {

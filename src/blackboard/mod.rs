@@ -19,6 +19,7 @@ mod operator;
 mod projects;
 mod prune;
 mod rejections;
+mod review_files;
 mod reviews;
 mod shadow;
 mod sql;
@@ -26,6 +27,7 @@ mod sql;
 mod tests;
 mod views;
 mod work;
+mod worktrees;
 
 pub(crate) use changes::{
     NewChange, advance, attached_changes, change, find_change, insert_change, live_change_at,
@@ -42,7 +44,7 @@ pub(crate) use connection::invariants::{Violation, check};
 pub(crate) use connection::read_only::{Quick, ReadOnlyDb};
 pub(crate) use connection::savepoint::{apart, set_aside};
 pub(crate) use connection::sync_db::SyncDb;
-pub(crate) use escalate::escalate;
+pub(crate) use escalate::{escalate, last as last_escalation};
 pub(crate) use evaluators::apply_proposal::{apply_proposal, cursor, set_cursor};
 pub(crate) use evaluators::evaluator_requests::{
     RequestError, apply_request, count_trouble, end_trouble, skip_line, trouble_of, troubles,
@@ -108,6 +110,10 @@ pub(crate) use rejections::TakenIn;
 pub(crate) use rejections::{
     pending_changes, reject_change, rejections_in, rejections_of, take_in,
 };
+pub(crate) use review_files::{
+    NumberedReview, ReviewReport, numbered_reviews, numbered_reviews_of, review_report,
+    reviewed_since, reviews_written, set_reviews_written,
+};
 pub(crate) use reviews::{
     OpenFinding, PastReview, finding_list, heads_of_findings, history, last_review, open_findings,
     review_of_head, reviews_of,
@@ -146,8 +152,14 @@ pub(crate) use work::runs::{
     open_run_at, open_runs, orphaned_runs, record_gates, record_head_after, record_rebase,
     record_shim, refuse_run, run, runs_of, start_run, undone_paths,
 };
+pub(crate) use work::task_edit::{TaskEdit, TaskPlace, edit_task, is_begun};
 pub(crate) use work::tasks::{
     ImplementDone, NewTask, OpenedPull, add_task, begin_branch, finish_implement, finish_pull, task,
+};
+
+pub(crate) use worktrees::{
+    REMOVING, begin_removal, changes_at, end_removal, ended_worktrees, is_worktree_busy,
+    worktree_removed,
 };
 
 pub(crate) use forge::feedback::{feedback, judged_alone, known_comments, said_of, unjudged_said};

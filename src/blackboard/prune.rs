@@ -74,6 +74,8 @@ closed_enum! {
     "kind" Where {
         Run = "run",
         Prompt = "prompt",
+        /// File of a review.
+        Review = "review",
         Worktree = "worktree",
         Ref = "ref",
     }

@@ -207,6 +207,15 @@ pub(crate) fn finding_list(conn: &Connection, change_id: &ChangeId) -> Result<Ve
     findings(conn, change_id, &Which::All)
 }
 
+/// Returns the findings that no later review than this one raised.
+pub(super) fn findings_of(
+    conn: &Connection,
+    change_id: &ChangeId,
+    review: &ReviewId,
+) -> Result<Vec<OpenFinding>> {
+    findings(conn, change_id, &Which::Of(review))
+}
+
 /// Selection of findings of a change.
 enum Which<'a> {
     Of(&'a ReviewId),

@@ -19,11 +19,11 @@ use crate::evaluator::definition::max_fix_cycles;
 use crate::project_settings::ProjectSettings;
 use crate::sanitize;
 use crate::task::TaskRow;
-use crate::work::{Priority, Source};
+use crate::work::Priority;
 
-mod branch;
-mod issue;
-mod spec;
+pub(crate) mod branch;
+pub(crate) mod issue;
+pub(crate) mod spec;
 
 use branch::Wanted;
 
@@ -137,7 +137,12 @@ pub(crate) fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
     let settings = ctx.settings()?;
     let project = project(args.project.as_deref(), ctx)?;
     let rules = settings.project(project.project_id.as_str());
-    check_agents(args, &settings, &rules)?;
+    check_agents(
+        &settings,
+        &rules,
+        args.agent.as_deref(),
+        args.review_agent.as_deref(),
+    )?;
     let after = match &args.after {
         Some(after) => Some(ctx.change(after)?.change_id),
         None => None,
@@ -150,11 +155,6 @@ pub(crate) fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
         Some(number) => Some(issue::read(number, &project, &settings)?),
         None => None,
     };
-    let source = match (&issue, &spec) {
-        (Some(_), _) => Source::Github,
-        (None, Some(spec)) if spec::is_feature(&spec.path) => Source::Specflow,
-        (None, _) => Source::Manual,
-    };
     let has_remote = project.repo.is_some() && project.remote_url.is_some();
     let opens_pr = rules.implement.open_pr && !args.local && has_remote;
     let wanted = Wanted {
@@ -163,6 +163,7 @@ pub(crate) fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
         base: args.base.as_deref().unwrap_or(&project.default_branch),
         rules: &rules,
         project: &project,
+        own: None,
     };
     let branch = wait_for(branch::choose(&ctx.git(&settings), &wanted, ctx))??;
     let task = TaskRow {
@@ -205,7 +206,6 @@ pub(crate) fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
             actor: actor.to_owned(),
         },
         task: task.clone(),
-        source,
         priority: args.priority.unwrap_or(rules.implement.priority),
         own_worktree: branch.is_own,
         auto_review: args.auto_review || rules.implement.auto_review || stage == ReviewStage::Off,
@@ -237,7 +237,8 @@ fn finish(
     told(ctx, id, &format!("will be implemented on {branch}"))
 }
 
-fn title(text: &str) -> Result<String> {
+/// Checks a title, and removes what a terminal would interpret.
+pub(crate) fn title(text: &str) -> Result<String> {
     let title = text.trim();
     if title.is_empty() {
         return CommandError::usage("the title is empty")
@@ -255,7 +256,7 @@ fn title(text: &str) -> Result<String> {
     Ok(sanitize::block(title))
 }
 
-fn body(given: Option<&str>) -> Result<String> {
+pub(crate) fn body(given: Option<&str>) -> Result<String> {
     let text = match given {
         Some("-") => read_text(Path::new("-"))?,
         Some(text) => text.to_owned(),
@@ -305,13 +306,15 @@ fn project(name: Option<&str>, ctx: &CommandContext) -> Result<Project> {
 }
 
 /// Checks that the agents exist: otherwise the task would only wait.
-fn check_agents(args: &AddArgs, settings: &Loaded, rules: &ProjectSettings) -> Result<()> {
+pub(crate) fn check_agents(
+    settings: &Loaded,
+    rules: &ProjectSettings,
+    agent: Option<&str>,
+    review_agent: Option<&str>,
+) -> Result<()> {
     let mut chosen = rules.clone();
-    chosen.choose_agents(args.agent.as_deref(), args.review_agent.as_deref());
-    for (name, option) in [
-        (&args.agent, "--agent"),
-        (&args.review_agent, "--review-agent"),
-    ] {
+    chosen.choose_agents(agent, review_agent);
+    for (name, option) in [(agent, "--agent"), (review_agent, "--review-agent")] {
         let Some(name) = name else { continue };
         if settings.agent(name).is_none() {
             let known: Vec<&str> = settings.config.agents.keys().map(String::as_str).collect();

@@ -29,11 +29,11 @@ const FRAME: Duration = Duration::from_millis(150);
 
 /// Demonstrate the whole loop using temporary pull requests and scripted agents
 ///
-/// Creates a git remote with three pull requests on a local stand-in for GitHub, all in a temporary directory, adds a task,
-/// and runs the daemon on it. The first is rejected by the reviewer, fixed and pushed, and then passes. The second passes, is sent
-/// back by a person, fixed, and approved by that person. The third never satisfies the reviewer and is escalated after two
-/// fixes. The task is implemented, rejected by the reviewer and fixed before its pull request is opened.
-/// Works offline and needs only git and sh. The exit code is 0 only if all four end as described.
+/// Creates a git remote with three pull requests on a local stand-in for GitHub, all in a temporary directory, adds a
+/// task, and runs the daemon on it. The first is rejected by the reviewer, fixed and pushed, and then passes. The
+/// second passes, is sent back by a person, fixed, and approved by that person. The third never satisfies the reviewer
+/// and is escalated after two fixes. The task is implemented, rejected by the reviewer and fixed before its pull
+/// request is opened. Works offline and needs only git and sh. The exit code is 0 only if all four end as described.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Keep the demo's repositories and blackboard

@@ -10,20 +10,22 @@ use super::show::{Thing, find};
 use crate::blackboard::{self as bb, Project};
 use crate::change::{Change, ChangeId};
 use crate::cli::frame::{CommandContext, CommandError, ExitCode, Line, TextStyle, paged, wait};
+use crate::cli::view::review_row::ReviewRow;
 use crate::event::{Event, body};
 use crate::git::{Diff, Git, Place};
-use crate::text::count;
+use crate::text::{count, digits, short_sha};
 use crate::work::{Run, RunId};
 
 /// Maximum size of the diff that is shown, in bytes.
 const CAP: usize = 8 * 1024 * 1024;
 
-/// Show the diff of a change, or of one of its fixes
+/// Show the diff of a change, of one of its fixes, or of one of its reviews
 #[derive(Debug, Args)]
 #[command(
     after_help = "The diff is shown from the merge base to the head. On a terminal, it is piped to $GIT_PAGER, $PAGER or \
 `less -FRX`. Control characters are made visible; use --raw for a patch that `git apply` accepts.\n\n\
 Examples:\n  remand diff c1\n  remand diff c1 --cycle 2       only the second fix\n  \
+remand diff c1 --review 1      what the first review was given\n  \
 remand diff r5                 the work of one run, even if it was discarded"
 )]
 pub(crate) struct DiffArgs {
@@ -34,6 +36,10 @@ pub(crate) struct DiffArgs {
     /// Show only the diff of fix N, where 1 is the first fix of the change
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     cycle: Option<i64>,
+
+    /// Show what review N of the change was given, where 1 is the first; or a review id (v3)
+    #[arg(long, value_name = "N|ID", conflicts_with = "cycle")]
+    review: Option<String>,
 
     /// Show only file names and the numbers of added and deleted lines
     #[arg(long, conflicts_with = "raw")]
@@ -71,17 +77,23 @@ pub(crate) fn diff(args: &DiffArgs, ctx: &mut CommandContext) -> Result<ExitCode
     let settings = ctx.settings()?;
     let git = ctx.git(&settings);
     let (change, run) = named(ctx, &args.id)?;
-    if let (Some(run), Some(_)) = (&run, args.cycle) {
-        let what = format!("--cycle needs a change, but {} is a run", run.run_id);
+    let option = match (args.cycle, &args.review) {
+        (Some(_), _) => Some("--cycle"),
+        (None, Some(_)) => Some("--review"),
+        (None, None) => None,
+    };
+    if let (Some(run), Some(option)) = (&run, option) {
+        let what = format!("{option} needs a change, but {} is a run", run.run_id);
         return CommandError::usage(what)
-            .fail_with_hint(format!("use `remand diff {} --cycle N`", change.change_id));
+            .fail_with_hint(format!("use `remand diff {} {option} N`", change.change_id));
     }
     let project = ctx.read(|conn| bb::project(conn, &change.project_id))?;
     let place = objects_of(project);
-    let (from, to) = match (&run, args.cycle) {
-        (Some(run), _) => wait(work_of(&git, &place, run))??,
-        (None, Some(cycle)) => one_fix(ctx, &change, cycle)?,
-        (None, None) => wait(whole(&git, &place, &change))??,
+    let (from, to) = match (&run, &args.review, args.cycle) {
+        (Some(run), _, _) => wait(work_of(&git, &place, run))??,
+        (None, Some(review), _) => reviewed(ctx, &git, &place, &change, review)?,
+        (None, None, Some(cycle)) => one_fix(ctx, &change, cycle)?,
+        (None, None, None) => wait(whole(&git, &place, &change))??,
     };
     let diff: Diff = wait(git.diff(&place, &from, &to, CAP))??;
     let files = diff.files.into_iter().map(|file| File {
@@ -227,6 +239,41 @@ fn one_fix(ctx: &CommandContext, change: &Change, cycle: i64) -> Result<(String,
                 .fail_with_hint(hint)
         }
     }
+}
+
+/// Returns the range that a review was given: the receipt of the review.
+fn reviewed(
+    ctx: &CommandContext,
+    git: &Git,
+    place: &Place,
+    change: &Change,
+    name: &str,
+) -> Result<(String, String)> {
+    let id = &change.change_id;
+    let reviews = ReviewRow::numbered(ctx.read(|conn| bb::reviews_of(conn, id))?);
+    let is_it = |row: &&ReviewRow| {
+        row.review.review_id.as_str() == name || digits(name) == Some(row.number)
+    };
+    let Some(row) = reviews.iter().find(is_it) else {
+        let hint = match reviews.len() {
+            0 => "there are no reviews yet".to_owned(),
+            1 => "there is 1 review: use --review 1".to_owned(),
+            n => format!("there are {n} reviews: use --review 1 to {n}"),
+        };
+        return CommandError::not_found(format!("{id} has no review `{name}`"))
+            .fail_with_hint(hint);
+    };
+    let review = &row.review;
+    for sha in [&review.base, &review.head] {
+        if wait(git.resolve(place, sha))??.is_none() {
+            let (v, sha) = (&review.review_id, short_sha(sha));
+            return CommandError::not_found(format!(
+                "cannot show what {v} was given: commit {sha} is no longer in the repository"
+            ))
+            .fail_with_hint(format!("`remand show {v}` shows the review itself"));
+        }
+    }
+    Ok((review.base.clone(), review.head.clone()))
 }
 
 fn look_of(line: &str) -> TextStyle {

@@ -45,6 +45,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "service",
             "backup",
             "prune",
+            "worktrees",
             "check",
             "item",
             "evaluators",

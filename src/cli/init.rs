@@ -26,7 +26,7 @@ use crate::cli::frame::{
 };
 use crate::config;
 use crate::git::GitError;
-use ask::Ask;
+pub(super) use ask::Ask;
 use choice::{AgentChoice, Choices, ProjectChoice, SetupChoice, words};
 pub(crate) use one_project::{NewProject, ProjectFlags, first_file, write_settings};
 use trial::Tried;

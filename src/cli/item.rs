@@ -1,5 +1,6 @@
 //! `remand item`: administration of work items, with the same checks as for all other items.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use anyhow::Result;
@@ -8,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::show;
 use crate::blackboard::{self as bb, BoardError, Conn, NewItem};
-use crate::change::{Change, State};
+use crate::change::{Change, ChangeId, State};
 use crate::cli::frame::{
     CommandContext, CommandError, ExitCode, Line, Step, Table, id_or_dash, refused_for,
 };
@@ -17,6 +18,8 @@ use crate::closed_enum::UnknownValue;
 use crate::human_time::ago;
 use crate::state::Trigger;
 use crate::work::{Item, ItemId, LoopStep, Priority, Source, Status};
+
+mod edit;
 
 /// Manage work items
 #[derive(Debug, Subcommand)]
@@ -27,6 +30,7 @@ pub(crate) enum ItemCommand {
     Show(OneArgs),
     /// Requeue an item that failed or was cancelled
     Requeue(OneArgs),
+    Edit(Box<edit::EditArgs>),
     Cancel(CancelArgs),
 }
 
@@ -78,7 +82,10 @@ pub(crate) struct OneArgs {
     item: String,
 }
 
-/// Cancel an open item and escalate its change to a person
+/// Cancel an open item
+///
+/// A task that has not been started is closed. Any other change that cannot continue without the item is escalated
+/// to a person.
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
     #[command(flatten)]
@@ -95,6 +102,7 @@ pub(crate) fn item(command: ItemCommand, ctx: &mut CommandContext) -> Result<Exi
         ItemCommand::List(args) => list(&args, ctx),
         ItemCommand::Show(args) => show::item(ctx, &ItemId::new(args.item)),
         ItemCommand::Requeue(args) => requeue(&ItemId::new(args.item), ctx),
+        ItemCommand::Edit(args) => edit::edit(&args, ctx),
         ItemCommand::Cancel(args) => cancel(&ItemId::new(args.one.item), args.why.as_deref(), ctx),
     }
 }
@@ -219,6 +227,7 @@ pub(super) fn refuse_second(conn: &Conn, change: &Change, source: Source) -> bb:
 
 fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let items = ctx.read(|conn| bb::list_items(conn, args.status, args.limit))?;
+    let waiting = ctx.read(|conn| waiting_for(conn, &items))?;
     ctx.show(&items, |ctx, items| {
         if items.is_empty() {
             return Ok(ctx.out.note("no items match")?);
@@ -227,10 +236,14 @@ fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
             "ITEM", "SOURCE", "STATUS", "PRIO", "CHANGE", "TITLE", "CREATED",
         ]);
         for item in items {
+            let status = match waiting.get(&item.item_id) {
+                Some(first) => format!("{} (after {first})", item.status),
+                None => item.status.to_string(),
+            };
             table.row([
                 item.item_id.as_str(),
                 item.source.as_str(),
-                item.status.as_str(),
+                &status,
                 item.priority.as_str(),
                 id_or_dash(item.change_id.as_ref()),
                 &item.title,
@@ -239,6 +252,19 @@ fn list(args: &ListArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
         }
         Ok(ctx.out.table(&table)?)
     })
+}
+
+/// Returns the changes that blocked items wait for.
+fn waiting_for(conn: &Conn, items: &[Item]) -> bb::Result<BTreeMap<ItemId, ChangeId>> {
+    let mut waiting = BTreeMap::new();
+    for item in items {
+        if let (Status::Blocked, Some(id)) = (item.status, &item.change_id)
+            && let Some(first) = bb::change(conn, id)?.waits_for
+        {
+            waiting.insert(item.item_id.clone(), first);
+        }
+    }
+    Ok(waiting)
 }
 
 fn requeue(id: &ItemId, ctx: &mut CommandContext) -> Result<ExitCode> {

@@ -47,6 +47,7 @@ mod view;
 mod wait;
 mod watch;
 mod why;
+mod worktrees;
 
 use std::path::PathBuf;
 
@@ -127,6 +128,7 @@ enum Command {
     Events(events::EventsArgs),
     Log(log::LogArgs),
     Diff(diff::DiffArgs),
+    Worktrees(worktrees::WorktreesArgs),
     Retry(operator::RetryArgs),
     Refine(operator::RefineArgs),
     Budget(budget::BudgetArgs),
@@ -262,6 +264,7 @@ fn obey(command: Option<Command>, ctx: &mut CommandContext) -> Result<ExitCode> 
         Some(Command::Events(args)) => events::events(&args, ctx),
         Some(Command::Log(args)) => log::log(&args, ctx),
         Some(Command::Diff(args)) => diff::diff(&args, ctx),
+        Some(Command::Worktrees(args)) => worktrees::worktrees(&args, ctx),
         Some(Command::Retry(args)) => operator::retry(&args, ctx),
         Some(Command::Refine(args)) => operator::refine(&args, ctx),
         Some(Command::Budget(args)) => budget::budget(&args, ctx),

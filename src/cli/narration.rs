@@ -14,7 +14,7 @@ use crate::explain::pr_name;
 use crate::finding::Finding;
 use crate::intent::IntentKind;
 use crate::text::{columns, count, prefixed, truncate};
-use crate::work::{Ended, LoopStep, RejectionState};
+use crate::work::{Ended, Item, LoopStep, RejectionState};
 
 /// Maximum number of events per read.
 const BATCH: i64 = 500;
@@ -45,17 +45,44 @@ struct Subject {
 
 /// Returns the events after `seen` as steps, and the id of the newest event read.
 pub(crate) fn read(conn: &Conn, seen: i64) -> bb::Result<(Vec<Step>, i64)> {
-    read_where(conn, seen, |_| true)
+    read_where(conn, seen, |_| true, run_started)
 }
 
-/// Like [`read`], for events about these changes.
+/// Like [`read`], for events about these changes; runs are counted within their round.
 pub(crate) fn read_of(
     conn: &Conn,
     seen: i64,
     ids: &BTreeSet<ChangeId>,
 ) -> bb::Result<(Vec<Step>, i64)> {
-    read_where(conn, seen, |event| {
-        event.change_id.as_ref().is_some_and(|id| ids.contains(id))
+    let is_about = |event: &Event| event.change_id.as_ref().is_some_and(|id| ids.contains(id));
+    read_where(conn, seen, is_about, |conn, event| {
+        let started = event.body::<body::RunStarted>().unwrap_or_default();
+        let item = match started.item_id {
+            Some(id) => found(bb::item(conn, &id))?,
+            None => None,
+        };
+        let (agent, run) = (started.agent, &event.target_id);
+        match item {
+            Some(item) => Ok(format!("{} ({agent}, {run})", running(conn, &item)?)),
+            None => Ok(format!("{agent} starts a run ({run})")),
+        }
+    })
+}
+
+/// Describes running work: `[2/3] Running review…` is the second of at most three reviews of the round.
+pub(crate) fn running(conn: &Conn, item: &Item) -> bb::Result<String> {
+    let change = match &item.change_id {
+        Some(id) => found(bb::change(conn, id))?,
+        None => None,
+    };
+    let most = change.map_or(0, |change| change.budget.max_fix_cycles);
+    let number = item.fix_cycle + 1;
+    Ok(match item.step() {
+        Some(LoopStep::Implement) => "Running implementation…".to_owned(),
+        Some(LoopStep::Review) => format!("[{number}/{}] Running review…", number.max(most + 1)),
+        Some(LoopStep::Fix) => format!("[{number}/{}] Running fix…", number.max(most)),
+        Some(LoopStep::OpenPull) => "Opening the pull request…".to_owned(),
+        None => format!("Running {}…", item.item_id),
     })
 }
 
@@ -63,6 +90,7 @@ fn read_where(
     conn: &Conn,
     mut seen: i64,
     is_wanted: impl Fn(&Event) -> bool,
+    run_started: impl Fn(&Conn, &Event) -> bb::Result<String>,
 ) -> bb::Result<(Vec<Step>, i64)> {
     let mut subjects = HashMap::new();
     let mut steps = Vec::new();
@@ -73,7 +101,12 @@ fn read_where(
         };
         seen = last.id;
         for event in events.into_iter().filter(&is_wanted) {
-            let Some((style, text)) = words(conn, &event)? else {
+            let told = if event.event_type == EventType::RunStarted {
+                Some((TextStyle::Plain, run_started(conn, &event)?))
+            } else {
+                words(conn, &event)?
+            };
+            let Some((style, text)) = told else {
                 continue;
             };
             let subject = match &event.change_id {
@@ -150,7 +183,6 @@ fn subject(
 fn words(conn: &Conn, event: &Event) -> bb::Result<Option<(TextStyle, String)>> {
     let summary = || event.summary.clone();
     let step = match event.event_type {
-        EventType::RunStarted => (TextStyle::Plain, run_started(conn, event)?),
         EventType::RunFinished => return Ok(run_finished(event)),
         EventType::RunLost
         | EventType::ReviewUnclear
@@ -163,8 +195,8 @@ fn words(conn: &Conn, event: &Event) -> bb::Result<Option<(TextStyle, String)>> 
         EventType::GateFailed => (TextStyle::Notice, gate_failed(event)),
         EventType::FixPushed
         | EventType::FixCommitted
-        | EventType::Implemented
-        | EventType::PrCreated => (TextStyle::Good, summary()),
+        | EventType::Implemented => (TextStyle::Good, summary()),
+        EventType::PrCreated => (TextStyle::Good, pull_opened(event)),
         EventType::ReviewPosted => (TextStyle::Faint, "posted the review".to_owned()),
         EventType::Posted => (TextStyle::Faint, posted(event)),
         EventType::Held => (TextStyle::Notice, held(event)),
@@ -183,7 +215,9 @@ fn words(conn: &Conn, event: &Event) -> bb::Result<Option<(TextStyle, String)>> 
         }
         EventType::SetupRun if is_failed_setup(event) => (TextStyle::Notice, summary()),
         EventType::Skipped if is_skip_to_show(event) => (TextStyle::Notice, summary()),
-        EventType::SetupRun
+        // Its caller describes it.
+        EventType::RunStarted
+        | EventType::SetupRun
         | EventType::Skipped
         | EventType::WorkCreated
         | EventType::WorkClaimed
@@ -194,6 +228,7 @@ fn words(conn: &Conn, event: &Event) -> bb::Result<Option<(TextStyle, String)>> 
         | EventType::FixCreated
         | EventType::ReviewRequeued
         | EventType::WorktreeMade
+        | EventType::WorktreeRemoved
         | EventType::FeedbackReceived
         | EventType::MessageSent
         | EventType::Notified
@@ -277,6 +312,12 @@ fn gate_failed(event: &Event) -> String {
         Some(status) => format!("gate `{command}` failed: exit status {status}"),
         None => format!("gate `{command}` failed: killed by a signal"),
     }
+}
+
+fn pull_opened(event: &Event) -> String {
+    let created = event.body::<body::PrCreated>().unwrap_or_default();
+    let url = Some(created.url).filter(|url| !url.is_empty());
+    format!("{}{}", event.summary, prefixed(": ", url))
 }
 
 fn posted(event: &Event) -> String {

@@ -17,7 +17,8 @@ use crate::cli::frame::{
 };
 use crate::clock::Time;
 use crate::config::{self, Loaded};
-use crate::git::{self, Git, HeadAt, Sweep};
+use crate::dispatch::review_folder;
+use crate::git::{self, Git, HeadAt, REVIEWED, Sweep, reviewed_ref};
 use crate::human_time::read_span;
 use crate::text::{bytes, count};
 use crate::{sanitize, wake};
@@ -75,6 +76,8 @@ struct PruneReport {
     /// Number of shadow prompts removed.
     prompts: usize,
     worktrees: Vec<String>,
+    /// Number of files of reviews that were removed.
+    review_files: usize,
     /// Number of `refs/remand/wip/RUN` of the pruned changes; `wip_refs_removed` were removed.
     wip_refs: usize,
     wip_refs_removed: usize,
@@ -122,6 +125,7 @@ pub(crate) fn prune(args: &PruneArgs, ctx: &mut CommandContext) -> Result<ExitCo
         git: ctx.git(&settings),
         runs_dir: state.join("runs"),
         shadow_dir: state.join("shadow"),
+        reviews_dir: state.join("reviews"),
         settings,
         now: ctx.now,
         refs: args.refs,
@@ -134,6 +138,7 @@ pub(crate) fn prune(args: &PruneArgs, ctx: &mut CommandContext) -> Result<ExitCo
             folders: 0,
             prompts: 0,
             worktrees: Vec::new(),
+            review_files: 0,
             wip_refs: 0,
             wip_refs_removed: 0,
             left: Vec::new(),
@@ -158,6 +163,7 @@ struct Broom {
     settings: Loaded,
     runs_dir: PathBuf,
     shadow_dir: PathBuf,
+    reviews_dir: PathBuf,
     now: Time,
     refs: bool,
     /// Wip refs of each repository, read once.
@@ -312,7 +318,9 @@ impl Broom {
                 }
             }
         }
+        beside.extend(self.review_files(&change));
         let wip = self.wip_refs(&change, &project, &weight).await?;
+        beside.extend(wip.reviewed.iter().cloned());
         if self.refs {
             beside.extend(wip.proven.iter().cloned());
         }
@@ -423,7 +431,8 @@ impl Broom {
         if !self.wip.contains_key(&change.project_id) {
             // A missing repository has none.
             let found = self.git.refs_below(&place, "refs/remand/wip/").await;
-            let found = found.unwrap_or_default().into_iter().collect();
+            let reviewed = self.git.refs_below(&place, REVIEWED).await;
+            let found = found.into_iter().chain(reviewed).flatten().collect();
             self.wip.insert(change.project_id.clone(), found);
         }
         let known = self.wip.get(&change.project_id);
@@ -433,7 +442,10 @@ impl Broom {
         let names: Vec<String> = names
             .filter(|name| known.is_some_and(|known| known.contains(name)))
             .collect();
-        let mut wip = Wip::default();
+        let mut wip = Wip {
+            reviewed: self.reviewed_refs(change, project)?,
+            ..Wip::default()
+        };
         let recorded = if names.is_empty() {
             BTreeSet::new()
         } else {
@@ -461,6 +473,29 @@ impl Broom {
         Ok(wip)
     }
 
+    /// Finds the refs that keep the reviewed commits of a change.
+    fn reviewed_refs(&mut self, change: &Change, project: &git::Project) -> Result<Vec<Remnant>> {
+        let id = &change.change_id;
+        let reviews = self.board.read(|conn| bb::numbered_reviews_of(conn, id))?;
+        let heads: BTreeSet<String> = reviews.into_iter().map(|review| review.head).collect();
+        let known = self.wip.get(&change.project_id);
+        let named = heads
+            .into_iter()
+            .filter_map(|sha| Some((reviewed_ref(id.as_str(), &sha).ok()?, sha)));
+        let kept = named.filter(|(name, _)| known.is_some_and(|known| known.contains(name)));
+        let remnants = kept.map(|(name, sha)| remnant(Where::Ref, name, project, sha));
+        Ok(remnants.collect())
+    }
+
+    /// Returns the files of a change's reviews, if there are any.
+    fn review_files(&self, change: &Change) -> Option<Remnant> {
+        let folder = review_folder(&self.reviews_dir, &change.project_id)?;
+        let id = change.change_id.as_str();
+        let path = folder.join(id).display().to_string();
+        let is_any = !remove::review_names(&folder, id).is_empty();
+        is_any.then(|| Remnant::named(Where::Review, path, id.to_owned()))
+    }
+
     /// Finds the ref that keeps the commits of a detached worktree.
     async fn kept_commits(&self, change: &Change, project: &git::Project, wip: &mut Wip) {
         let Ok(name) = HeadAt::Detached(change.change_id.as_str()).ref_name() else {
@@ -485,6 +520,8 @@ impl Broom {
 struct Wip {
     proven: Vec<Remnant>,
     doubtful: Vec<Left>,
+    /// Refs of reviewed commits, which are not counted.
+    reviewed: Vec<Remnant>,
 }
 
 impl Wip {

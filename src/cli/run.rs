@@ -161,7 +161,7 @@ async fn log_stop(followed: Followed) {
 }
 
 /// Describes the current runs: `r3 (claude, fix of c2)`.
-fn waits_for(conn: &bb::Conn) -> bb::Result<Vec<String>> {
+pub(crate) fn waits_for(conn: &bb::Conn) -> bb::Result<Vec<String>> {
     let runs = bb::open_runs(conn)?.into_iter().map(|run| {
         let work = match bb::item(conn, &run.item_id)?.step() {
             Some(LoopStep::Implement) => "implementation",

@@ -1,6 +1,7 @@
 //! `remand show`: shows anything that has an id, in full.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
@@ -16,14 +17,17 @@ use crate::cli::frame::{
     similar_changes, wait,
 };
 use crate::cli::view::print_change::print_answer;
+use crate::cli::view::review_row::ReviewRow;
 use crate::clock::Time;
+use crate::dispatch::{existing_review_file, review_markdown};
 use crate::event::Event;
 use crate::explain::UnwatchedPr;
 use crate::finding::{Finding, FindingId, ReviewId};
 use crate::human_time::{ago, span};
 use crate::pull_request::Feedback;
+use crate::task::TaskRow;
 use crate::text::{dollars, place, prefixed, short_sha};
-use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
+use crate::work::{Item, ItemId, LoopStep, Rejection, RejectionId, Run, RunId};
 
 /// Show all details of anything that has an id
 #[derive(Debug, Args)]
@@ -31,12 +35,16 @@ use crate::work::{Item, ItemId, Rejection, RejectionId, Run, RunId};
     after_help = "Ids: c1 change, w1 work item, r1 run, v1 review, j1 rejection, f1 finding, g1 feedback. A number is an event, \
 or a PR of the current project. You can also refer to a change by its branch, worktree path or PR (owner/repo#42), and to a \
 project by its name.\n\n\
-Examples:\n  remand show v2      the text of a review\n  remand show 118     an event with its metadata"
+Examples:\n  remand show v2      the text of a review\n  remand show v2 --markdown      its file, as it would be written now\n  remand show 118     an event with its metadata"
 )]
 pub(crate) struct ShowArgs {
     /// Id, branch, worktree path, PR or project name
     #[arg(value_name = "ID")]
     id: String,
+
+    /// Print a review as Markdown, with the present outcome of each finding
+    #[arg(long)]
+    markdown: bool,
 }
 
 /// Anything that has an id.
@@ -134,11 +142,17 @@ fn not_there(text: &str, near: &[String]) -> CommandError {
 }
 
 pub(crate) fn show(args: &ShowArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
-    match find(ctx, &args.id)? {
+    let thing = find(ctx, &args.id)?;
+    if args.markdown && !matches!(thing, Thing::Review(..)) {
+        let what = format!("--markdown needs a review, and `{}` is none", args.id);
+        return CommandError::usage(what)
+            .fail_with_hint("`remand status CHANGE` lists the reviews of a change");
+    }
+    match thing {
         Thing::Change(change) => one(ctx, change),
         Thing::Item(item) => show_item(ctx, item),
         Thing::Run(run) => ctx.show(&run, print_run),
-        Thing::Review(id, review) => ctx.show(&Of::new(&id, &review), print_review),
+        Thing::Review(id, review) => show_review(ctx, &id, review, args.markdown),
         Thing::Rejection(rejection) => ctx.show(&rejection, print_rejection),
         Thing::Finding(id, finding) => ctx.show(&Of::new(&id, &finding), print_finding),
         Thing::Feedback(feedback) => ctx.show(&feedback, print_feedback),
@@ -168,6 +182,8 @@ struct ItemDetail {
     item: Item,
     runs: Vec<Run>,
     rejections: Vec<Rejection>,
+    /// The task, of the item that implements it.
+    task: Option<TaskRow>,
     /// The run that was not started because the change is in shadow.
     shadow: Option<bb::Shadowed>,
     /// Result of a review in shadow.
@@ -185,6 +201,10 @@ fn show_item(ctx: &mut CommandContext, item: Item) -> Result<ExitCode> {
         Ok(ItemDetail {
             runs: bb::runs_of(conn, &item.item_id)?,
             rejections: bb::rejections_in(conn, &item.item_id)?,
+            task: match (item.step(), &item.change_id) {
+                (Some(LoopStep::Implement), Some(id)) => bb::task(conn, id)?,
+                _ => None,
+            },
             shadow: bb::shadow_of(conn, &item.item_id)?,
             shadow_review: bb::shadow_review_of(conn, &item.item_id)?,
             item,
@@ -218,6 +238,9 @@ fn print_item(ctx: &mut CommandContext, detail: &ItemDetail) -> Result<()> {
             print_own_finding(ctx, one)?;
         }
     }
+    if let Some(task) = &detail.task {
+        print_task(ctx, task)?;
+    }
     for run in &detail.runs {
         let ended = run.ended.map_or("running", |ended| ended.as_str());
         let status = prefixed(", status ", run.exit_status);
@@ -230,6 +253,24 @@ fn print_item(ctx: &mut CommandContext, detail: &ItemDetail) -> Result<()> {
         ctx.field("rejection", text)?;
     }
     metadata(ctx, &item.metadata)
+}
+
+fn print_task(ctx: &mut CommandContext, task: &TaskRow) -> Result<()> {
+    ctx.field("task", &task.text)?;
+    let spec = task.spec.as_ref();
+    ctx.field_if(
+        "spec",
+        spec.map(|spec| format!("{} ({} bytes)", spec.path, spec.text.len())),
+    )?;
+    let issue = task.issue.as_ref();
+    ctx.field_if(
+        "issue",
+        issue.map(|issue| format!("#{} {}", issue.number, issue.title)),
+    )?;
+    ctx.field_if("agent", task.agent.as_ref())?;
+    ctx.field_if("reviewer", task.review_agent.as_ref())?;
+    ctx.field_if("model", task.model.as_ref())?;
+    ctx.field("draft", if task.draft { "yes" } else { "" })
 }
 
 fn print_run(ctx: &mut CommandContext, run: &Run) -> Result<()> {
@@ -272,17 +313,60 @@ fn discarded(ctx: &CommandContext, run: &Run) -> Result<Option<String>> {
     }))
 }
 
-fn print_review(ctx: &mut CommandContext, of: &Of<'_, PastReview>) -> Result<()> {
-    let (change_id, review) = (of.change_id, of.thing);
-    let title = format!("of {change_id}, {}", review.verdict);
+/// A review with its number and its file.
+#[derive(Serialize)]
+struct ReviewDetail<'a> {
+    change_id: &'a ChangeId,
+    #[serde(flatten)]
+    row: ReviewRow,
+    /// Its file, if it has been written.
+    file: Option<PathBuf>,
+    /// Set with `--markdown`.
+    markdown: Option<String>,
+}
+
+fn show_review(
+    ctx: &mut CommandContext,
+    change_id: &ChangeId,
+    review: PastReview,
+    is_markdown: bool,
+) -> Result<ExitCode> {
+    let settings = ctx.settings()?;
+    let (report, numbered) = ctx.read(|conn| {
+        let report = bb::review_report(conn, &review.review_id)?;
+        Ok((report, bb::numbered_reviews_of(conn, change_id)?))
+    })?;
+    let dir = settings.state_folder().join("reviews");
+    let its = numbered
+        .iter()
+        .find(|one| one.review_id == review.review_id);
+    let detail = ReviewDetail {
+        change_id,
+        row: ReviewRow::new(review, report.number),
+        file: its.and_then(|its| existing_review_file(&dir, its)),
+        markdown: is_markdown.then(|| review_markdown(&report, settings.timezone())),
+    };
+    ctx.show(&detail, |ctx, detail| match &detail.markdown {
+        Some(text) => Ok(ctx.out.raw(text)?),
+        None => print_review(ctx, detail),
+    })
+}
+
+fn print_review(ctx: &mut CommandContext, detail: &ReviewDetail<'_>) -> Result<()> {
+    let (change_id, review, number) = (detail.change_id, &detail.row.review, detail.row.number);
+    let title = format!("review {number} of {change_id}, {}", review.verdict);
     heading(ctx, &review.review_id, title)?;
     ctx.field_if("summary", review.summary.as_ref())?;
     let parsed = format!("{}: {}", review.dialect, review.reason);
     ctx.field("parsed as", parsed)?;
+    ctx.field("reviewer", detail.row.reviewer())?;
     let (head, base) = (short_sha(&review.head), short_sha(&review.base));
     ctx.field("commit", format!("{head} against {base}"))?;
     ctx.field("item", &review.item_id)?;
     ctx.field("when", moment(review.created_at, ctx.now))?;
+    let file = detail.file.as_ref().map(|file| file.display().to_string());
+    let none = "not written yet: `remand tick` writes it";
+    ctx.field("file", file.as_deref().unwrap_or(none))?;
     body(ctx, &review.body)
 }
 
@@ -388,7 +472,7 @@ fn heading(ctx: &mut CommandContext, id: impl Display, title: impl Display) -> R
 }
 
 /// Formats a time and its age.
-fn moment(at: Time, now: Time) -> String {
+pub(crate) fn moment(at: Time, now: Time) -> String {
     format!("{} ({})", at.local(), ago(at, now))
 }
 

@@ -9,14 +9,16 @@ use clap::Args;
 use serde::Serialize;
 
 use super::approve::moved_to;
+use super::show::moment;
 use super::{board, reload};
 use crate::agent::{self, Doing};
-use crate::blackboard::{self as bb, OpenFinding, PastReview, WithoutCost};
+use crate::blackboard::{self as bb, OpenFinding, WithoutCost};
 use crate::change::{Budget, Change, ChangeId, State};
 use crate::cli::frame::running_daemon::{self, RunningDaemon};
 use crate::cli::frame::{CommandContext, ExitCode, Line, TextStyle};
 use crate::cli::view::print_change::{look_of, print_answer_without};
 use crate::cli::view::redraw;
+use crate::cli::view::review_row::ReviewRow;
 use crate::clock::Time;
 use crate::event::EventType;
 use crate::explain::{ChangeView, not_in_force_command, stop_command, stop_sentence};
@@ -73,7 +75,7 @@ struct Detail {
     #[serde(flatten)]
     view: ChangeView,
     open_findings: Vec<OpenFinding>,
-    reviews: Vec<PastReview>,
+    reviews: Vec<ReviewRow>,
     /// Rejections, oldest first: those of reviews, of people and of gates.
     rejections: Vec<Rejection>,
     /// Descriptions of its fixes, oldest first.
@@ -105,7 +107,7 @@ pub(crate) fn one(ctx: &mut CommandContext, change: Change) -> Result<ExitCode> 
         Ok(Detail {
             view: ChangeView::gather(conn, bb::board_row(conn, change)?, around)?,
             open_findings: bb::open_findings(conn, &id)?,
-            reviews: bb::reviews_of(conn, &id)?,
+            reviews: ReviewRow::numbered(bb::reviews_of(conn, &id)?),
             rejections: bb::rejections_of(conn, &id, None)?,
             fixes: fixes(conn, &id)?,
             feedback: bb::said_of(conn, &id)?,
@@ -137,6 +139,8 @@ fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
     let state = Line::label("state").piece(look_of(change.state), change.state);
     let (column, cycle) = (detail.view.row.column, change.cycle_text());
     ctx.out.line(state.plain(format!(", {column} ({cycle})")))?;
+    let ended = change.completed_at;
+    ctx.field_if("ended", ended.map(|ended| moment(ended, ctx.now)))?;
     ctx.field("project", &change.project_id)?;
     ctx.field("branch", format!("{} → {}", change.branch, change.base))?;
     ctx.field("head", short_sha(&change.head))?;
@@ -154,10 +158,14 @@ fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
     let silent = ctx.read(|conn| bb::agents_without_cost(conn, &change.change_id))?;
     let without = without_cost(&change.budget, &silent);
     ctx.field("spent", format!("{}{without}", spent(&change.budget)))?;
-    for review in &detail.reviews {
+    for row in &detail.reviews {
+        let (review, reviewer) = (&row.review, row.reviewer());
         let summary = review.summary.as_deref().unwrap_or(&review.reason);
         let (id, head) = (&review.review_id, short_sha(&review.head));
-        let text = format!("{id} of {head}: {}, {summary}", review.verdict);
+        let text = format!(
+            "{id} of {head} by {reviewer}: {}, {summary}",
+            review.verdict
+        );
         ctx.field("review", text)?;
     }
     // Those of a review are listed with it.

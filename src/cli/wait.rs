@@ -1,6 +1,7 @@
 //! `remand wait`: follows changes until they are ready or need a person.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -8,12 +9,17 @@ use clap::Args;
 use serde::Serialize;
 
 use super::narration;
+use super::run::waits_for;
 use crate::blackboard::{self as bb, Conn, Db};
-use crate::change::{Change, ChangeId, HoldKind, State};
-use crate::cli::frame::{CommandContext, ExitCode, Format, Line, TextStyle, Ui};
-use crate::config::Loaded;
+use crate::change::{Change, ChangeId, FinalVerdict, HoldKind, State};
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, Format, Line, TextStyle, Ui};
+use crate::cli::view::print_change::print_answer;
+use crate::clock::{self, Time};
 use crate::daemon;
 use crate::explain::{Around, ChangeView, Daemon, Explanation};
+use crate::human_time::span;
+use crate::proposal::Bound;
+use crate::text::{count, list, prefixed};
 use crate::work::RejectionState;
 
 /// Interval between two checks for new events.
@@ -22,8 +28,9 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Wait for changes until they are ready, and print each step
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without a daemon, this command does the work itself, like `remand tick`, as often as needed.\n\n\
-Exit codes: 0 if all changes are ready, approved or merged; 5 if one needs a person or is held; 1 if one was closed.\n\n\
+    after_help = "While no daemon is running, this command does the work itself, like `remand tick`, as often as needed. Ctrl-C ends the wait.\n\n\
+Exit codes: 0 if all changes are ready, approved or merged, are implemented and wait for you to start their review, or have used \
+all fixes and have a PR; 5 if one needs a person or is held; 1 if one was closed.\n\n\
 Examples:\n  remand wait c3\n  remand wait c3 c4 ada/website#42"
 )]
 pub(crate) struct WaitArgs {
@@ -58,6 +65,12 @@ impl Waiting {
 struct Ended {
     change_id: ChangeId,
     state: State,
+    verdict: Option<FinalVerdict>,
+    /// Numbers since the change was added.
+    fixes: i64,
+    reviews: usize,
+    pr: Option<String>,
+    url: Option<String>,
     why: Explanation,
     #[serde(skip)]
     code: Code,
@@ -66,35 +79,77 @@ struct Ended {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Code {
     Ready,
+    /// Implemented, and the next step is a person's.
+    Implemented,
+    /// A limit was reached, and its pull request is left for a person.
+    LimitReached,
     Closed,
     NeedsPerson,
+}
+
+impl Ended {
+    /// Formats the closing line: `ready: verdict APPROVED, 1 fix, 2 reviews, https://…`.
+    fn closing(&self) -> String {
+        let end = match self.code {
+            Code::Ready => self.state.as_str().replace('_', " "),
+            Code::Implemented => "implemented".to_owned(),
+            Code::LimitReached => "limit reached, pull request open".to_owned(),
+            Code::Closed => "closed".to_owned(),
+            Code::NeedsPerson => "needs you".to_owned(),
+        };
+        let verdict = self.verdict.map_or("none", FinalVerdict::as_str);
+        let fixes = count(usize::try_from(self.fixes).unwrap_or_default(), "fix");
+        let reviews = count(self.reviews, "review");
+        let place = prefixed(", ", self.url.as_ref().or(self.pr.as_ref()));
+        format!("{end}: verdict {verdict}, {fixes}, {reviews}{place}")
+    }
 }
 
 /// Follows changes to their end. Prints their steps, and does the work if no daemon is running.
 pub(crate) fn follow(ctx: &mut CommandContext, waiting: &Waiting) -> Result<ExitCode> {
     let settings = ctx.settings()?;
-    let around = ctx.around()?;
-    let first: Vec<(ChangeId, i64)> = ctx.read(|conn| {
-        let newest = bb::newest_event(conn)?;
-        let begins = waiting.ids.iter().map(|id| (id.clone(), newest));
-        Ok(begins.collect())
-    })?;
-    let seen = first.first().map_or(0, |(_, newest)| *newest);
     let mut follower = Follower {
         ids: waiting.ids.clone(),
-        seen,
-        around,
+        seen: ctx.read(bb::newest_event)?,
+        around: ctx.around()?,
+        blackboard: settings.blackboard.clone(),
         out: Ui::new(if ctx.out.is_json() {
             Format::Json
         } else {
             Format::Text
         }),
     };
-    let ended = match around.daemon {
-        Daemon::Runs => by_daemon(&settings, &mut follower)?,
-        Daemon::None => alone(&settings, &mut follower)?,
+    loop {
+        let followed = match follower.around.daemon {
+            Daemon::Runs => {
+                daemon::follow_until(&settings, async |db| follower.until_daemon_ends(db).await)?
+            }
+            Daemon::None => {
+                let ended = daemon::tick_until(&settings, async |db| follower.until_end(db).await);
+                ended?.map(Some)
+            }
+        };
+        follower.out.erase_live()?;
+        match followed {
+            Some(Some(ended)) => return close(ctx, &ended),
+            Some(None) => follower.around.daemon = Daemon::None,
+            None => return interrupted(ctx, &follower),
+        }
+    }
+}
+
+/// Reports that a signal ended the wait.
+fn interrupted(ctx: &mut CommandContext, follower: &Follower) -> Result<ExitCode> {
+    ctx.out.return_to_left()?;
+    let names = list(&follower.ids);
+    let hint = match follower.around.daemon {
+        Daemon::Runs => format!("the daemon goes on with {names}"),
+        Daemon::None => format!("`remand run` goes on with {names}"),
     };
-    close(ctx, &ended)
+    let again: Vec<&str> = follower.ids.iter().map(ChangeId::as_str).collect();
+    let again = again.join(" ");
+    CommandError::new(format!("interrupted before {names} came to an end"))
+        .fail_with_hint(format!("{hint}; `remand wait {again}` follows again"))
 }
 
 /// Prints the closing lines, and returns the exit code of the worst end.
@@ -104,23 +159,20 @@ fn close(ctx: &mut CommandContext, ended: &[Ended]) -> Result<ExitCode> {
     } else {
         for one in ended {
             let style = match one.code {
-                Code::Ready => TextStyle::Good,
+                Code::Ready | Code::Implemented => TextStyle::Good,
+                Code::LimitReached => TextStyle::Notice,
                 Code::Closed | Code::NeedsPerson => TextStyle::Bad,
             };
             let head = Line::new().strong(&one.change_id).plain(" ");
-            ctx.out.hanging(head, 2, style, &one.why.answer())?;
-            for command in &one.why.commands {
-                if !one.why.is_in_sentence(command) {
-                    ctx.out.line(Line::new().plain("    ").command(command))?;
-                }
-            }
+            ctx.out.hanging(head, 2, style, &one.closing())?;
+            print_answer(ctx, &one.why)?;
         }
     }
     let worst = ended.iter().map(|one| one.code).max();
     Ok(match worst {
         Some(Code::NeedsPerson) => ExitCode::NeedsPerson,
         Some(Code::Closed) => ExitCode::Failed,
-        Some(Code::Ready) | None => ExitCode::Done,
+        Some(Code::Ready | Code::Implemented | Code::LimitReached) | None => ExitCode::Done,
     })
 }
 
@@ -129,6 +181,7 @@ struct Follower {
     /// Newest event that was printed.
     seen: i64,
     around: Around,
+    blackboard: PathBuf,
     out: Ui,
 }
 
@@ -136,6 +189,10 @@ struct Follower {
 struct Look {
     steps: Vec<narration::Step>,
     seen: i64,
+    /// Work under way on these changes, with its start.
+    running: Vec<(String, Time)>,
+    /// Work under way on other changes.
+    others: Vec<String>,
     ended: Option<Vec<Ended>>,
 }
 
@@ -150,26 +207,83 @@ impl Follower {
             ended.push(end);
         }
         let ended = (ended.len() == ids.len()).then_some(ended);
-        Ok(Look { steps, seen, ended })
+        let mut running = Vec::new();
+        for run in bb::open_runs(conn)? {
+            if ids.contains(&run.change_id) {
+                let item = bb::item(conn, &run.item_id)?;
+                let what = narration::running(conn, &item)?;
+                running.push((format!("{} {what}", run.change_id), run.started_at));
+            }
+        }
+        let others = match (&ended, around.daemon) {
+            (Some(_), Daemon::None) => waits_for(conn)?,
+            (Some(_), Daemon::Runs) | (None, _) => Vec::new(),
+        };
+        Ok(Look {
+            steps,
+            seen,
+            running,
+            others,
+            ended,
+        })
     }
 
     fn print(&mut self, look: Look) -> Result<Option<Vec<Ended>>> {
         self.seen = look.seen;
-        if !self.out.is_json() {
-            for step in &look.steps {
-                step.print(&mut self.out, &step.at.local_time())?;
-            }
+        if self.out.is_json() {
+            return Ok(look.ended);
+        }
+        self.out.erase_live()?;
+        for step in &look.steps {
+            step.print(&mut self.out, &step.at.local_time())?;
+        }
+        let now = self.around.now;
+        let running = look.running.iter();
+        let lines = running.map(|(what, since)| {
+            let time = Some(now.since(*since)).filter(|time| time.as_secs() > 0);
+            Line::new().plain(format!("{what}{}", prefixed(" ", time.map(span))))
+        });
+        if look.ended.is_none() {
+            self.out.live(&lines.collect::<Vec<_>>())?;
+        }
+        if !look.others.is_empty() {
+            let others = list(look.others);
+            self.out.note(format!(
+                "waiting for the end of other work that this command started: {others}; Ctrl-C stops and requeues it"
+            ))?;
         }
         Ok(look.ended)
     }
 
     async fn look_in(&mut self, db: &Db) -> Result<Option<Vec<Ended>>> {
-        let (ids, seen, mut around) = (self.ids.clone(), self.seen, self.around);
-        around.now = crate::clock::now();
+        self.around.now = clock::now();
+        let (ids, seen, around) = (self.ids.clone(), self.seen, self.around);
         let look = db
             .read(move |conn| Self::look(conn, &ids, seen, around))
             .await?;
         tokio::task::block_in_place(|| self.print(look))
+    }
+
+    async fn until_end(&mut self, db: &Db) -> Result<Vec<Ended>> {
+        loop {
+            if let Some(ended) = self.look_in(db).await? {
+                return Ok(ended);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Returns `None` if the daemon has ended first.
+    async fn until_daemon_ends(&mut self, db: &Db) -> Result<Option<Vec<Ended>>> {
+        loop {
+            if let Some(ended) = self.look_in(db).await? {
+                return Ok(Some(ended));
+            }
+            if daemon::holder(&self.blackboard).is_none() {
+                return Ok(None);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 }
 
@@ -185,20 +299,38 @@ fn end_of(conn: &Conn, id: &ChangeId, around: Around) -> bb::Result<Option<Ended
         return Ok(None);
     }
     let view = ChangeView::of(conn, id, around)?;
-    let is_implemented = is_manual && change.state == State::PendingSelfReview;
-    let code = if change.state.is_approved() || is_implemented {
+    let code = if change.state.is_approved() {
         Code::Ready
+    } else if is_manual && change.state == State::PendingSelfReview {
+        Code::Implemented
     } else if change.state == State::Closed {
         Code::Closed
+    } else if change.has_pr() && is_at_limit(conn, &change)? {
+        Code::LimitReached
     } else {
         Code::NeedsPerson
     };
     Ok(Some(Ended {
         change_id: id.clone(),
         state: change.state,
+        verdict: change.final_verdict,
+        fixes: change.budget.total_fixes,
+        reviews: bb::reviews_of(conn, id)?.len(),
+        url: view.pull.as_ref().map(|pull| pull.url.clone()),
+        pr: view.pr,
         why: view.why,
         code,
     }))
+}
+
+/// True if a change waits for a person because it has used the fixes that it may have.
+fn is_at_limit(conn: &Conn, change: &Change) -> bb::Result<bool> {
+    if change.state != State::Escalated {
+        return Ok(false);
+    }
+    let last = bb::last_escalation(conn, &change.change_id)?;
+    let bound = last.as_ref().and_then(Bound::of);
+    Ok(matches!(bound, Some(Bound::Cycles | Bound::TotalFixes)))
 }
 
 fn has_settled(change: &Change) -> bool {
@@ -230,28 +362,4 @@ fn is_manual(conn: &Conn, change: &Change) -> bb::Result<bool> {
     }
     let items = bb::items_of(conn, &change.change_id)?;
     Ok(!items.iter().any(|item| item.status.is_open()))
-}
-
-fn by_daemon(settings: &Loaded, follower: &mut Follower) -> Result<Vec<Ended>> {
-    let db = Db::open(&settings.blackboard, crate::clock::now())?;
-    let runtime = daemon::runtime()?;
-    runtime.block_on(async {
-        loop {
-            if let Some(ended) = follower.look_in(&db).await? {
-                return Ok(ended);
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-    })
-}
-
-fn alone(settings: &Loaded, follower: &mut Follower) -> Result<Vec<Ended>> {
-    daemon::tick_until(settings, async |db| {
-        loop {
-            if let Some(ended) = follower.look_in(db).await? {
-                return Ok(ended);
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-    })
 }

@@ -120,6 +120,7 @@ impl Loaded {
                 .setup_again_on
                 .unwrap_or_else(|| config.setup_again_on.clone()),
             own_worktrees: self.own_worktrees(own_worktrees),
+            worktree_ttl_days: own.worktree_ttl_days.unwrap_or(config.worktree_ttl_days),
             shadow: own.shadow.unwrap_or(config.shadow),
             push: config.push.with(own.push.unwrap_or_default()),
             discover: own.discover,

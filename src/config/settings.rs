@@ -45,6 +45,8 @@ pub(crate) struct Config {
     pub(super) setup: Vec<String>,
     pub(super) setup_again_on: Vec<String>,
     pub(super) own_worktrees: String,
+    #[serde(deserialize_with = "whole::<_, _, 0, 3_650>")]
+    pub(super) worktree_ttl_days: u32,
     #[serde(deserialize_with = "shadow", serialize_with = "shadow_as_written")]
     pub(super) shadow: Shadow,
     pub(super) r#loop: Loop,
@@ -268,6 +270,8 @@ pub(crate) struct ProjectOverrides {
     pub(super) setup: Option<Vec<String>>,
     pub(super) setup_again_on: Option<Vec<String>>,
     pub(super) own_worktrees: Option<String>,
+    #[serde(default, deserialize_with = "whole_or_none::<_, _, 0, 3_650>")]
+    pub(super) worktree_ttl_days: Option<u32>,
     #[serde(
         default,
         deserialize_with = "shadow_if_set",

@@ -355,6 +355,7 @@ fn a_project_overrides_what_it_names() {
         setup: vec![],
         setup_again_on: loaded.config.setup_again_on.clone(),
         own_worktrees: loaded.blackboard.with_file_name("worktrees"),
+        worktree_ttl_days: 7,
         shadow: None,
         push: PushLimits {
             forbidden: loaded.config.push.forbidden.clone(),
@@ -521,6 +522,7 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     setup = []  (default)
     setup_again_on = ["package.json", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "pnpm-workspace.yaml", "bun.lock", "bun.lockb", "Cargo.toml", "Cargo.lock", "pyproject.toml", "poetry.lock", "uv.lock", "requirements.txt", "requirements-dev.txt", "Gemfile", "Gemfile.lock", "go.mod", "go.sum", "composer.json", "composer.lock", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradle.lockfile", "pom.xml", "packages.lock.json", "Directory.Packages.props", "mix.exs", "mix.lock"]  (default)
     own_worktrees = "STATE/remand/worktrees"  (default)
+    worktree_ttl_days = 7  (default)
     shadow = false  (default)
     loop.max_fix_cycles = 2  (default)
     loop.max_total_fixes = 8  (default)

@@ -16,7 +16,7 @@ use crate::clock;
 use crate::config::settings;
 use crate::config::{self, Loaded};
 use crate::dispatch::{
-    Configuration, DayBound, Dispatch, ForgeSettings, Limits, Settings, forge_mark,
+    Configuration, DayBound, Dispatch, ForgeSettings, Limits, Settings, Upkeep, forge_mark,
 };
 use crate::evaluator::definition::{self, Need};
 use crate::evaluator::{Config, Definition};
@@ -63,6 +63,7 @@ impl Daemon {
             wake_heartbeat: Arc::new(Notify::new()),
             wake_dispatch: Arc::new(Notify::new()),
             wake_commands: Arc::new(Notify::new()),
+            wake_upkeep: Arc::new(Notify::new()),
             wake_configuration: Arc::new(Notify::new()),
             latest: Arc::new(watch::channel(Arc::clone(&parts.settings)).0),
             beats: Arc::new(watch::channel(0).0),
@@ -153,6 +154,14 @@ pub(crate) fn intake(loaded: &Loaded) -> anyhow::Result<Intake> {
     let db = Db::open(&loaded.blackboard, now)?;
     let after = Arc::new(Notify::new());
     Ok(assemble_intake(loaded, &definitions, &db, &after))
+}
+
+/// Builds only the upkeep, for `remand worktrees`.
+pub(crate) fn upkeep(loaded: &Loaded) -> anyhow::Result<Upkeep> {
+    Ok(Upkeep {
+        db: Db::open(&loaded.blackboard, clock::now())?,
+        settings: Arc::new(dispatch_settings(loaded)?),
+    })
 }
 
 /// Returns the latest moments that can have been stored by now under these settings.
@@ -257,6 +266,7 @@ fn settings(loaded: &Loaded, holder: &str, host: Host) -> anyhow::Result<Setting
         write_remedy: host.write_remedy,
         runs_dir: state.join("runs"),
         shadow_dir: state.join("shadow"),
+        reviews_dir: state.join("reviews"),
         gates_dir: state.join("gates"),
         locks_dir: state.join("locks"),
         env: config::agent_environment(&[]),

@@ -32,7 +32,7 @@ pub(super) struct Running {
 struct Round {
     stop: CancellationToken,
     heartbeat_stop: CancellationToken,
-    /// Intake and posts, which may wait a long time for the forge.
+    /// Intake and posts, which may wait a long time for the forge; and upkeep.
     forge: TaskTracker,
     heartbeat: TaskTracker,
 }
@@ -48,6 +48,7 @@ impl Running {
             &known.wake_dispatch,
             &known.wake_commands,
             &known.wake_configuration,
+            &known.wake_upkeep,
             &wake_posts,
         ];
         let (wakes, db) = (wakes.map(Arc::clone).to_vec(), known.db.clone());
@@ -133,6 +134,8 @@ impl Round {
         };
         beating.spawn(commands.run(heartbeat_stop.clone()));
         forge.spawn(Arc::clone(&daemon.dispatch).run_posts(Arc::clone(wake_posts), stop.clone()));
+        let wake = Arc::clone(&daemon.lasting.wake_upkeep);
+        forge.spawn(daemon.upkeep().run(wake, stop.clone()));
         forge.close();
         beating.close();
         Self {

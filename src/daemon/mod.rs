@@ -31,7 +31,7 @@ use crate::blackboard::{self as bb, Db};
 use crate::change::{ChangeId, FixBound, HoldKind, ProjectId, Shadow};
 use crate::clock;
 use crate::config::{self, Loaded};
-use crate::dispatch::{self, Dispatch};
+use crate::dispatch::{self, Dispatch, Upkeep};
 use crate::evaluator::Definition;
 use crate::git::{Git, GitError};
 use crate::heartbeat::command::Kit;
@@ -48,7 +48,7 @@ use sd_notify::{News, Pulse, Supervisor};
 use stop_signals::StopSignals;
 
 pub(crate) use assemble::{
-    agent, dispatch_settings, git, host, intake, kit, latest, program_for_agents, sandbox,
+    agent, dispatch_settings, git, host, intake, kit, latest, program_for_agents, sandbox, upkeep,
 };
 pub(crate) use daemon_record::Record;
 pub(crate) use in_force::InForce;
@@ -85,6 +85,7 @@ struct Lasting {
     wake_heartbeat: Arc<Notify>,
     wake_dispatch: Arc<Notify>,
     wake_commands: Arc<Notify>,
+    wake_upkeep: Arc<Notify>,
     wake_configuration: Arc<Notify>,
     /// Dispatch settings in effect, for items that were claimed under earlier ones.
     latest: Arc<watch_channel::Sender<Arc<dispatch::Settings>>>,
@@ -120,14 +121,20 @@ impl Daemon {
 
     /// Reads what is due, runs one heartbeat, then dispatch until nothing due is left, and repeats
     /// this while any of them found something.
-    pub(crate) async fn tick(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
+    ///
+    /// After `enough`, running items finish, and nothing else is started.
+    pub(crate) async fn tick(
+        &self,
+        stop: &CancellationToken,
+        enough: &CancellationToken,
+    ) -> anyhow::Result<Done> {
         let mut done = Done::default();
         let detached = self.dispatch.detach_worktrees().await;
         detached.context("cannot detach worktrees from their branches")?;
         let settled = self.dispatch.settle_pushes().await;
         settled.context("cannot look up interrupted pushes")?;
         let (mut rounds, mut left) = (0, bb::LeftUnjudged::new());
-        while !stop.is_cancelled() {
+        while !stop.is_cancelled() && !enough.is_cancelled() {
             let read = self.intake.pass(stop).await.context("intake failed")?;
             let beat = heartbeat::pass(self.db(), &self.definitions, &mut left).await;
             let beat = beat.context("heartbeat failed")?;
@@ -137,7 +144,7 @@ impl Daemon {
                 asked = all.await.context("command evaluators failed")?;
             }
             rounds += 1;
-            let items = self.dispatch.drain(stop).await;
+            let items = self.dispatch.drain(stop, enough).await;
             let posted = self.dispatch.post_due(stop).await;
             let ran = items.len() + posted.context("posting failed")?;
             done.applied += beat.applied + asked.applied;
@@ -147,14 +154,24 @@ impl Daemon {
                 break;
             }
         }
+        if !stop.is_cancelled() {
+            self.upkeep().once().await.context("upkeep failed")?;
+        }
         Ok(done)
+    }
+
+    fn upkeep(&self) -> Upkeep {
+        Upkeep {
+            db: self.db().clone(),
+            settings: Arc::clone(&self.dispatch.settings),
+        }
     }
 
     /// Runs the queued items, without a heartbeat.
     pub(crate) async fn work(&self, stop: &CancellationToken) -> anyhow::Result<Done> {
         let voided = self.intake.void_implausible().await;
         voided.context("cannot check the stored times")?;
-        let items = self.dispatch.drain(stop).await;
+        let items = self.dispatch.drain(stop, &CancellationToken::new()).await;
         Ok(Done {
             applied: 0,
             ran: items.len(),
@@ -449,7 +466,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs `remand tick`.
 pub(crate) fn tick(loaded: &Loaded) -> anyhow::Result<Done> {
-    until_done(loaded, async |daemon, stop| daemon.tick(&stop).await)
+    until_done(loaded, async |daemon, stop| {
+        daemon.tick(&stop, &CancellationToken::new()).await
+    })
 }
 
 /// Runs `remand work`.
@@ -457,17 +476,19 @@ pub(crate) fn work(loaded: &Loaded) -> anyhow::Result<Done> {
     until_done(loaded, async |daemon, stop| daemon.work(&stop).await)
 }
 
-/// Ticks until `follow` returns, which watches the blackboard meanwhile. Running items are allowed
-/// to finish.
+/// Ticks until `follow` returns, which watches the blackboard meanwhile. Running items are allowed to finish. While a
+/// daemon is running, it does the work. Returns `None` after a signal.
 pub(crate) fn tick_until<T>(
     loaded: &Loaded,
     follow: impl AsyncFnOnce(&Db) -> anyhow::Result<T>,
-) -> anyhow::Result<T> {
+) -> anyhow::Result<Option<T>> {
     until_done(loaded, async |daemon, stop| {
         let ended = CancellationToken::new();
         let work = async {
             while !ended.is_cancelled() && !stop.is_cancelled() {
-                daemon.tick(&stop).await?;
+                if holder(&loaded.blackboard).is_none() {
+                    daemon.tick(&stop, &ended).await?;
+                }
                 tokio::select! {
                     () = tokio::time::sleep(LOOK_AGAIN) => {}
                     () = ended.cancelled() => {}
@@ -477,10 +498,7 @@ pub(crate) fn tick_until<T>(
             Ok(())
         };
         let watch = async {
-            let followed = tokio::select! {
-                followed = follow(daemon.db()) => followed,
-                () = stop.cancelled() => Err(anyhow::anyhow!("interrupted")),
-            };
+            let followed = unless_stopped(follow(daemon.db()), &stop).await;
             ended.cancel();
             followed
         };
@@ -536,6 +554,28 @@ pub(crate) fn remote_head(
         }
         Ok(remote.head_of(branch).await?)
     })
+}
+
+/// Follows the blackboard without doing any work. Returns `None` after a signal.
+pub(crate) fn follow_until<T>(
+    loaded: &Loaded,
+    follow: impl AsyncFnOnce(&Db) -> anyhow::Result<T>,
+) -> anyhow::Result<Option<T>> {
+    let db = Db::open(&loaded.blackboard, clock::now())?;
+    runtime()?.block_on(async {
+        let signals = StopSignals::listen([SignalKind::terminate(), SignalKind::interrupt()])?;
+        unless_stopped(follow(&db), &signals.stop()).await
+    })
+}
+
+async fn unless_stopped<T>(
+    work: impl Future<Output = anyhow::Result<T>>,
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<T>> {
+    tokio::select! {
+        done = work => done.map(Some),
+        () = stop.cancelled() => Ok(None),
+    }
 }
 
 /// Runs work that ends by itself, with the limits of the daemon.

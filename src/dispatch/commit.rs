@@ -221,7 +221,7 @@ impl Task {
             decision!(
                 "read the agent's log ({log}){see_work}; then change the task ({edit}), {retry}, or close it ({cancel})",
                 log = log,
-                edit = Decision::command(format!("remand edit {change_id} --body …")),
+                edit = Decision::command(format!("remand item edit {change_id} --body …")),
                 retry = Decision::retry(&change_id),
                 cancel = Decision::cancel(&change_id),
             )

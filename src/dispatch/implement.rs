@@ -11,6 +11,7 @@ use crate::clock;
 use crate::dispatch::prompts::prompt_parts::Remaining;
 use crate::dispatch::run::launch::Launch;
 use crate::git::Worktree;
+use crate::proposal::{Decision, decision};
 use crate::work::LoopStep;
 
 impl Task {
@@ -104,10 +105,13 @@ impl Task {
         }
         let base = self.base_head(&repository).await?;
         base.ok_or_else(|| {
-            let base = &self.change.base;
+            let (id, base) = (&self.change.change_id, &self.change.base);
             Interrupt::fail(
                 format!("the base branch {base} does not exist"),
-                format!("create it, or choose another one with `remand edit {} --base BRANCH`; then retry", self.change.change_id),
+                decision!(
+                    "create it, or choose another one ({edit}); then retry",
+                    edit = Decision::command(format!("remand item edit {id} --base BRANCH")),
+                ),
             )
         })
     }

@@ -17,6 +17,7 @@ mod run;
 mod settings;
 mod shadow;
 mod task;
+mod upkeep;
 mod worktree;
 
 use std::sync::Arc;
@@ -34,6 +35,10 @@ pub(crate) use remote::configuration::Configuration;
 pub(crate) use remote::post::forge_mark;
 pub(crate) use remote::remote_sync::ForgeSettings;
 pub(crate) use settings::{DayBound, Limits, Settings};
+pub(crate) use upkeep::{
+    OwnWorktree, Removal, Upkeep, WorktreeUse, existing_review_file, is_review_of, review_folder,
+    review_markdown,
+};
 
 use run::slots::Slots;
 use task::Task;
@@ -83,13 +88,18 @@ impl Dispatch {
         }
     }
 
-    /// Runs due items until none are left, or `stop`. Returns the change of each item that ran.
-    pub(crate) async fn drain(self: &Arc<Self>, stop: &CancellationToken) -> Vec<ChangeId> {
+    /// Runs due items until none are left, or `stop`; after `enough`, those that are running finish. Returns the change of
+    /// each item that ran.
+    pub(crate) async fn drain(
+        self: &Arc<Self>,
+        stop: &CancellationToken,
+        enough: &CancellationToken,
+    ) -> Vec<ChangeId> {
         let mut slots = Slots::default();
         let mut ran = Vec::new();
         loop {
             self.give_back_unwritten(&mut slots).await;
-            if !stop.is_cancelled() {
+            if !stop.is_cancelled() && !enough.is_cancelled() {
                 ran.extend(self.fill(&mut slots, stop).await);
             }
             if slots.ended().await.is_none() {

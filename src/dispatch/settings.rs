@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) runs_dir: PathBuf,
     /// Prompts of runs that would have started in shadow mode.
     pub(crate) shadow_dir: PathBuf,
+    /// Files of reviews, one directory per project.
+    pub(crate) reviews_dir: PathBuf,
     /// Checkouts in which gates run, one directory per project.
     pub(crate) gates_dir: PathBuf,
     /// Locks that keep two runs out of one worktree.

@@ -98,7 +98,7 @@ fn red(case: &ChecksCase) -> Vec<Proposal> {
         first.is_some_and(|first| clock::is_due(first.plus(WAIT_FOR_OTHERS), now, WAIT_FOR_OTHERS));
     // A check that was reported as missing is not waited for.
     let is_awaited = |check: &&Check| check.is_open(now) && check.answer.is_none();
-    if counted.iter().any(|check| is_awaited(check)) && !is_late {
+    if counted.iter().any(is_awaited) && !is_late {
         return Vec::new();
     }
     let settled: Vec<&Check> = counted
@@ -177,7 +177,7 @@ fn failing(case: &ChecksCase, failing: &[&Check]) -> Vec<Proposal> {
         return vec![Proposal::Evidence { checks: unknown }];
     }
     let is_read = |check: &&Check| check.evidence == Some(Evidence::Read);
-    if !failing.iter().all(|check| is_read(check)) {
+    if !failing.iter().all(is_read) {
         return Vec::new();
     }
     let (not_ours, ours): (Vec<&Check>, Vec<&Check>) = failing

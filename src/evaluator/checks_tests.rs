@@ -69,6 +69,7 @@ fn case(checks: Vec<Check>) -> ChecksCase {
 }
 
 /// Describes the proposals briefly.
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other is expected")]
 fn proposed(case: &ChecksCase) -> String {
     let one = |proposal: Proposal| match proposal {
         Proposal::Rerun { checks, call } => format!("rerun {checks:?} {call:?}"),

@@ -19,6 +19,7 @@ use crate::finding::{Finding, FindingId, Outcome, ReviewId, Severity, Verdict};
 use crate::intent::{IntentKind, IntentResult};
 use crate::proposal::{Bound, Refusal};
 use crate::pull_request::{CommentKind, Trust};
+use crate::task::EditedField;
 use crate::work::{Ended, ItemId, LeftOut, PlanSource, PromptCut, RejectionId, RunId, Source};
 
 /// Metadata of one event type.
@@ -194,6 +195,7 @@ bodies! {
         findings: Option<Vec<FindingId>>,
         /// Command that resumes the session of the interrupted agent.
         command: Option<String>,
+        changed: Vec<EditedField>,
     }
     /// Work that would have run outside of shadow mode, or a review made in shadow mode.
     Shadowed {
@@ -337,6 +339,12 @@ bodies! {
         more: usize,
     }
     PrCreated { repo: Option<String>, number: i64, url: String, head: String, draft: bool, found: bool }
+    WorktreeRemoved {
+        path: String,
+        branch: Option<String>,
+        head: Option<String>,
+        why: Option<RemovalCause>,
+    }
 }
 
 /// Keys whose values are sentences for people; `context.summary` is a key of the objects in a list.
@@ -479,6 +487,7 @@ closed_enum! {
         Takeover = "takeover",
         Handback = "handback",
         Reopen = "reopen",
+        Edit = "edit",
     }
 }
 
@@ -497,6 +506,16 @@ closed_enum! {
         Failed = "failed",
         TimedOut = "timed_out",
         NotStarted = "not_started",
+    }
+}
+
+closed_enum! {
+    /// Reason for removing a worktree.
+    "why" RemovalCause {
+        /// Its change ended some time ago.
+        Ended = "ended",
+        /// A person requested it.
+        Requested = "requested",
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) fn led_here(conn: &Conn, id: &ChangeId, limit: usize) -> bb::Result<V
                 | EventType::WorkCompleted
                 | EventType::RunStarted
                 | EventType::WorktreeMade
+                | EventType::WorktreeRemoved
                 | EventType::SetupRun
                 | EventType::ReviewRequeued
                 | EventType::ReviewPosted

@@ -32,7 +32,7 @@ pub(crate) fn item(item: &Item) -> Explanation {
         Status::Blocked => Explanation::new(
             Because::Blocked,
             "it is ",
-            "blocked because its change is paused, stopped, held or in shadow",
+            "blocked because its change is paused, stopped, held, in shadow, or waits for another change",
         ),
     }
 }

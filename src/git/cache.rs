@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::command::GitCommand;
 use super::{Git, Place, Result};
 
 const FOLDERS: [&str; 4] = ["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
@@ -62,19 +61,6 @@ impl Git {
         };
         let found: BTreeSet<Vec<u8>> = others.iter().map(|path| whole(path)).collect();
         Ok(found.into_iter().collect())
-    }
-
-    /// Removes the untracked caches of a worktree that is about to be removed: git would treat them
-    /// as work.
-    pub(super) async fn remove_caches(&self, place: &Place) -> Result<()> {
-        let mut call = GitCommand::at(place, "clean --quiet -f -d --");
-        for name in FOLDERS {
-            call = call.arg(format!(":(top,glob)**/{name}/**"));
-        }
-        for name in FILES {
-            call = call.arg(format!(":(top,glob)**/{name}"));
-        }
-        self.run(call).await
     }
 }
 

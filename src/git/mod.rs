@@ -43,6 +43,7 @@ mod pull_template;
 mod rebase;
 mod repository;
 mod restore;
+mod reviewed_refs;
 mod setup_product;
 mod special;
 mod status;
@@ -82,11 +83,12 @@ pub(crate) use net_diff::NetFile;
 pub(crate) use prose_only::only_prose_about_review;
 pub(crate) use rebase::{Rebase, Rebased};
 pub(crate) use repository::{Listed, Operation, Place, Project, Worktree};
-pub(crate) use restore::{RestorePoint, Restored};
+pub(crate) use restore::{RestorePoint, Restored, remove_index_lock};
+pub(crate) use reviewed_refs::{REVIEWED, reviewed_ref};
 pub(crate) use setup_product::Product;
 pub(crate) use status::Status;
 pub(crate) use worktree_add::Made;
-pub(crate) use worktree_remove::Sweep;
+pub(crate) use worktree_remove::{Sweep, before_removal};
 
 /// Oldest git that this module was tested with (Debian 12).
 pub(crate) const MINIMUM: (u32, u32) = (2, 39);

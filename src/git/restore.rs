@@ -312,6 +312,20 @@ fn mend_files(place: &Place, to: RestorePoint<'_>) -> Result<()> {
     mend_git_file(place, to.run)
 }
 
+/// Removes the lock of the index, if it was made by a second of the clock, given since 1970: the git
+/// that made it was killed with its run. A later one is a person's.
+pub(crate) fn remove_index_lock(place: &Place, until_s: u64) -> Result<()> {
+    let lock = place.git_dir.join("index.lock");
+    let modified = lock.symlink_metadata().and_then(|meta| meta.modified());
+    let since = modified
+        .ok()
+        .and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    if since.is_some_and(|since| since.as_secs() <= until_s) {
+        remove(&lock)?;
+    }
+    Ok(())
+}
+
 /// Returns a pattern that matches a ref and not those below it.
 fn exactly(name: &str) -> String {
     let mut pattern = name.to_owned();

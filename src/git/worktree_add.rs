@@ -94,6 +94,45 @@ impl Git {
         self.worktree_at(path).await
     }
 
+    /// Removes a worktree that [`Git::add_worktree`] could not complete, and its branch if that was created for it at
+    /// `branch`. Nothing else has been in it: a complete one is left alone.
+    ///
+    /// If it is interrupted, `add_worktree` continues as if it had never begun: the index, which git writes last, goes
+    /// first.
+    pub(crate) async fn undo_worktree(
+        &self,
+        project: &Project,
+        path: &Path,
+        head_at: HeadAt<'_>,
+        branch: Option<&str>,
+    ) -> Result<()> {
+        let _lock = RepositoryLock::take(&project.common_dir).await?;
+        clear_unborn(project, path)?;
+        if let Ok(place) = Place::find(&project.common_dir, path) {
+            let is_empty = names(path)?.iter().all(|name| name == ".git")
+                && place.git_dir.join("index").symlink_metadata().is_err();
+            if !place.is_linked() || !is_empty && self.moving(&place).await?.is_none() {
+                return Ok(());
+            }
+            remove(&place.git_dir.join("index"))?;
+            let parent = path.parent().unwrap_or(path);
+            let parent = parent.canonicalize().map_err(at("resolve", parent))?;
+            let call = GitCommand::anywhere(&project.common_dir, "worktree remove --force --")
+                .writes(&parent);
+            self.run(call.arg(path)).await?;
+        }
+        let (Some(sha), HeadAt::Branch(_)) = (branch, head_at) else {
+            return Ok(());
+        };
+        let name = head_at.ref_name()?;
+        let repository = project.repository();
+        if self.resolve(&repository, &name).await?.as_deref() != Some(sha) {
+            return Ok(());
+        }
+        let call = GitCommand::at(&repository, "update-ref --no-deref -d");
+        self.run(call.args([&name, sha])).await
+    }
+
     /// Writes the files of a worktree that has none yet, or whose writing was interrupted.
     async fn fill(&self, place: &Place, sha: &str) -> Result<()> {
         let is_empty = names(&place.path)?.iter().all(|name| name == ".git");

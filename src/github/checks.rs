@@ -257,10 +257,10 @@ impl Github {
             (format!("{commit}/status?per_page=1"), "Commit statuses"),
             (format!("{repository}/actions/runs?per_page=1"), "Actions"),
         ] {
-            match self.ask(&Call::get(path), self.deadline()).await {
-                Err(GithubError::Auth { .. }) => missing.push(right),
-                // Anything else is no matter of rights, such as a branch that does not exist yet.
-                Ok(_) | Err(_) => {}
+            let asked = self.ask(&Call::get(path), self.deadline()).await;
+            // Anything else is no matter of rights, such as a branch that does not exist yet.
+            if matches!(asked, Err(GithubError::Auth { .. })) {
+                missing.push(right);
             }
         }
         Ok(missing)

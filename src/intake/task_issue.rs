@@ -6,7 +6,7 @@ use crate::github::{CommentList, GithubError, Marks};
 use crate::pull_request::{AuthorKind, Comment};
 use crate::task::{IssueComment, TaskIssue};
 
-/// Maximum number of bytes of the text of an issue with its comments.
+/// Maximum number of bytes of the text of an issue with its comments; half of it for its own text.
 const MOST: usize = 200_000;
 
 impl Intake {
@@ -38,10 +38,10 @@ impl Intake {
         let list = CommentList::IssueComments;
         let comments = self.github.comments(list, repo, number, &none);
         let mut accepted = Vec::new();
-        let mut size = issue.body.len();
+        let mut size = issue.body.len().min(MOST / 2);
         for comment in comments.await?.items {
-            size += comment.body.len();
-            if size <= MOST && self.may_describe(repo, &comment).await? {
+            if size + comment.body.len() <= MOST && self.may_describe(repo, &comment).await? {
+                size += comment.body.len();
                 let author = comment.author.as_ref();
                 accepted.push(IssueComment {
                     author: author
@@ -56,7 +56,7 @@ impl Intake {
             title: issue.title,
             body: issue
                 .body
-                .get(..issue.body.floor_char_boundary(MOST))
+                .get(..issue.body.floor_char_boundary(MOST / 2))
                 .unwrap_or_default()
                 .to_owned(),
             url: format!("https://github.com/{repo}/issues/{number}"),

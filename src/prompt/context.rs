@@ -136,13 +136,21 @@ pub(crate) struct IssueText {
 impl IssueText {
     /// Returns the issue of a task, with the comments that were accepted with it.
     pub(crate) fn of_task(issue: &TaskIssue) -> Self {
-        let comments = issue.comments.iter();
-        let comments =
-            comments.map(|one| format!("\n\nComment by {}:\n\n{}", one.author, one.body));
+        let mut body = issue.body.clone();
+        let most = DESCRIPTION_CAP / 2;
+        // The comments are by people with write permission: a long text by somebody else must not push them out.
+        if !issue.comments.is_empty() && body.len() > most {
+            let left_out = body.len() - most;
+            body.truncate(body.floor_char_boundary(most));
+            body.push_str(&format!("\n\n[{left_out} bytes are omitted]"));
+        }
+        for one in &issue.comments {
+            body.push_str(&format!("\n\nComment by {}:\n\n{}", one.author, one.body));
+        }
         Self {
             number: issue.number,
             title: issue.title.clone(),
-            body: format!("{}{}", issue.body, comments.collect::<String>()),
+            body,
         }
     }
 }

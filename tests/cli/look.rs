@@ -57,8 +57,8 @@ fn the_whole_loop_as_people_see_it() {
     branch     feature/login → main
     head       SHA
     worktree   WORLD/src/site-feature-login
-    review     v1 of SHA: changes_requested, work.txt is wrong
-    review     v2 of SHA: approved, all is well
+    review     v1 of SHA by reviewer: changes_requested, work.txt is wrong
+    review     v2 of SHA by reviewer: approved, all is well
     fix        fix 1 committed: 2 files in 1 commit
     ");
     insta::assert_snapshot!(site.shows(&["status"]), @"
@@ -105,13 +105,19 @@ fn the_whole_loop_as_people_see_it() {
                                                      ready_for_human_review
                                                      (local_only)
     ");
-    insta::assert_snapshot!(site.shows(&["show", "v1"]), @r#"
-    v1  of c1, changes_requested
+    let shown = site.shows(&["show", "v1"]);
+    let name = "-c1-review-1.md";
+    let (before, after) = shown.split_once(name).unwrap();
+    let before = &before[..before.len() - "2026-11-16".len()];
+    insta::assert_snapshot!(format!("{before}DATE{name}{after}"), @r#"
+    v1  review 1 of c1, changes_requested
     summary    work.txt is wrong
     parsed as  contract: The review says changes_requested.
+    reviewer   reviewer
     commit     SHA against SHA
     item       w1
     when       TIME (just now)
+    file       WORLD/state/remand/reviews/site/DATE-c1-review-1.md
 
       The file is wrong.
 

@@ -10,7 +10,7 @@ use crate::support::{Output, World};
 pub(super) const OLD: &str = "2020-01-01T00:00:00.000Z";
 
 /// Makes changes look older: events are immutable, so their trigger is removed for a moment.
-pub(super) fn age(world: &World, changes: &str) {
+pub(crate) fn age(world: &World, changes: &str) {
     let conn = rusqlite::Connection::open(world.db()).unwrap();
     conn.busy_timeout(std::time::Duration::from_secs(30))
         .unwrap();
@@ -56,7 +56,7 @@ pub(super) fn folders(play: &Play) -> Vec<String> {
     found
 }
 
-pub(super) fn prune(play: &Play, more: &[&str]) -> Output {
+pub(crate) fn prune(play: &Play, more: &[&str]) -> Output {
     let mut args = vec!["prune", "--older-than", "90d"];
     args.extend(more);
     play.world.remand(&args)

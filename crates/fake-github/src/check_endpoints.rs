@@ -310,21 +310,22 @@ fn full_commit(
 ) -> Result<Value, EndpointError> {
     let found = git.commit(&home.git_dir, sha)?.ok_or_else(not_found)?;
     let inner = github.commit(repo, &found);
+    let part = |name: &str| inner.get(name).cloned().unwrap_or_default();
     let url = format!("{API}/repos/{repo}/commits/{sha}");
     Ok(json!({
         "sha": sha,
-        "node_id": inner["node_id"],
+        "node_id": part("node_id"),
         "url": url,
-        "html_url": inner["html_url"],
+        "html_url": part("html_url"),
         "comments_url": format!("{url}/comments"),
         "commit": {
-            "url": inner["url"], "author": inner["author"], "committer": inner["committer"],
-            "message": inner["message"], "comment_count": 0, "tree": inner["tree"],
-            "verification": inner["verification"],
+            "url": part("url"), "author": part("author"), "committer": part("committer"),
+            "message": part("message"), "comment_count": 0, "tree": part("tree"),
+            "verification": part("verification"),
         },
         "author": {},
         "committer": {},
-        "parents": inner["parents"],
+        "parents": part("parents"),
     }))
 }
 

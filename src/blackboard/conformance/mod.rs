@@ -23,5 +23,6 @@ mod settings;
 mod shadow;
 pub(in crate::blackboard) mod story;
 mod tasks;
+mod upkeep;
 mod views;
 mod walk;

@@ -2,11 +2,13 @@
 
 use super::pulls::{pull, read_with_checks};
 use super::story::{EVALUATOR, Story, failure, finding, new_change};
-use crate::blackboard::{self as bb, GateRejection, ImplementDone, NewTask, OpenedPull};
+use crate::blackboard::{
+    self as bb, GateRejection, ImplementDone, NewTask, OpenedPull, TaskEdit, TaskPlace,
+};
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, ReviewStage, State};
 use crate::finding::Verdict;
 use crate::proposal::Proposal;
-use crate::task::{TaskIssue, TaskRow, TaskSpec};
+use crate::task::{TaskField, TaskIssue, TaskRow, TaskSpec};
 use crate::work::{Priority, RejectionState, Source, Status};
 
 fn new_task(n: usize) -> NewTask {
@@ -29,7 +31,6 @@ fn new_task(n: usize) -> NewTask {
             }),
             ..TaskRow::default()
         },
-        source: Source::Manual,
         priority: Priority::P2,
         own_worktree: true,
         auto_review: true,
@@ -39,7 +40,7 @@ fn new_task(n: usize) -> NewTask {
 }
 
 impl Story {
-    fn task(&mut self, adjust: impl FnOnce(&mut NewTask)) -> bb::Result<Change> {
+    pub(super) fn task(&mut self, adjust: impl FnOnce(&mut NewTask)) -> bb::Result<Change> {
         let n = self
             .engine
             .read(|conn| bb::board(conn, bb::Show::All, 1_000))
@@ -51,7 +52,7 @@ impl Story {
     }
 
     /// Claims an implementation and ends it with a commit.
-    fn implement(&mut self) -> Change {
+    pub(super) fn implement(&mut self) -> Change {
         let claimed = self.claim();
         assert_eq!(claimed.change.state, State::Implementing);
         let id = claimed.change.change_id.clone();
@@ -309,7 +310,19 @@ fn a_task_waits_for_another() {
     }
     let refused = story.task(|new| new.after = Some(ChangeId::new("c2")));
     assert!(matches!(refused, Err(bb::BoardError::Refused { .. })));
-    // Waiting no longer, because a person said so.
+    // A person continues the second: the third waits again.
+    story
+        .step(|conn, now| bb::retry(conn, &second, "ann", now))
+        .unwrap();
+    assert_eq!(story.at(&third).state, State::Queued);
+    assert_eq!(story.at(&third).waits_for, Some(second.clone()));
+    assert_eq!(story.claim().change.change_id, second);
+    assert!(story.try_claim().is_none(), "the third waits");
+    // Closed and escalated again, and then waiting no longer, because a person said so.
+    story
+        .step(|conn, now| bb::cancel_change(conn, &second, None, "ann", now))
+        .unwrap();
+    assert_eq!(story.at(&third).state, State::Escalated);
     story
         .step(|conn, now| bb::retry(conn, &third, "ann", now))
         .unwrap();
@@ -317,4 +330,163 @@ fn a_task_waits_for_another() {
     assert_eq!(story.claim().change.change_id, third);
     let merged = story.task(|new| new.after = Some(ChangeId::new("c1")));
     assert_eq!(merged.unwrap().waits_for, None);
+    let local = story.task(|new| new.opens_pr = false).unwrap().change_id;
+    let refused = story.task(|new| new.after = Some(local));
+    assert!(matches!(refused, Err(bb::BoardError::Refused { .. })));
+}
+
+#[test]
+fn a_task_whose_first_one_is_merged_while_a_person_decides_starts() {
+    let mut story = Story::begin();
+    let first = story.task(|_| {}).unwrap().change_id;
+    let second = story
+        .task(|new| new.after = Some(ChangeId::new("c1")))
+        .unwrap()
+        .change_id;
+    story
+        .step(|conn, now| bb::escalate(conn, &first, &failure(), now))
+        .unwrap();
+    assert_eq!(story.at(&second).state, State::Escalated);
+    story
+        .step(|conn, now| bb::advance(conn, &first, crate::state::Trigger::Merged, "ann", now))
+        .unwrap();
+    assert_eq!(story.claim().change.change_id, second);
+}
+
+#[test]
+fn a_queued_task_is_edited_and_an_implemented_one_where_it_has_an_effect() {
+    let mut story = Story::begin();
+    let id = story.task(|_| {}).unwrap().change_id;
+    let other = story.task(|_| {}).unwrap().change_id;
+    let edit = TaskEdit {
+        title: Some("Another title".into()),
+        text: Some("later".into()),
+        spec: Some(None),
+        issue: Some(None),
+        agent: Some("claude".into()),
+        priority: Some(Priority::P1),
+        after: Some(Some(other.clone())),
+        place: Some(TaskPlace {
+            base: "next".into(),
+            branch: "another".into(),
+            worktree: "/w/another".into(),
+            own_worktree: true,
+            head: "c".repeat(40),
+        }),
+        max_cycles: Some(5),
+        draft: Some(true),
+        ..TaskEdit::default()
+    };
+    let apply = |story: &mut Story, id: &ChangeId, edit: &TaskEdit| {
+        story.step(|conn, now| bb::edit_task(conn, id, edit, "ann", now))
+    };
+    let changed = apply(&mut story, &id, &edit).unwrap();
+    assert_eq!(changed.len(), 11, "{changed:?}");
+    assert_eq!(apply(&mut story, &id, &edit).unwrap(), [], "nothing is new");
+    story.check();
+    let change = story.at(&id);
+    assert_eq!(
+        (change.title.as_str(), change.branch.as_str()),
+        ("Another title", "another")
+    );
+    assert_eq!(change.budget.max_fix_cycles, 5);
+    let item = &story.items(&id)[0];
+    assert_eq!(
+        (item.title.as_str(), item.source, item.status),
+        ("Implement Another title", Source::Manual, Status::Blocked)
+    );
+    assert_eq!(item.worktree.as_deref(), Some("/w/another"));
+    let task = story.engine.read(|conn| bb::task(conn, &id)).unwrap();
+    assert_eq!(
+        (task.text.as_str(), task.spec, task.draft),
+        ("later", None, true)
+    );
+    // Neither may wait for the other one now.
+    for after in [&id, &other] {
+        let cycle = TaskEdit {
+            after: Some(Some(after.clone())),
+            ..TaskEdit::default()
+        };
+        let refused = apply(&mut story, after, &cycle);
+        assert!(matches!(refused, Err(bb::BoardError::Refused { .. })));
+        let refused = apply(&mut story, &other, &cycle);
+        assert!(matches!(refused, Err(bb::BoardError::Refused { .. })));
+    }
+    let taken = TaskEdit {
+        place: edit.place.clone(),
+        ..TaskEdit::default()
+    };
+    assert!(
+        apply(&mut story, &other, &taken).is_err(),
+        "the branch is taken"
+    );
+    let now = TaskEdit {
+        after: Some(None),
+        ..TaskEdit::default()
+    };
+    apply(&mut story, &id, &now).unwrap();
+    assert_eq!(
+        story.implement().change_id,
+        id,
+        "it has the highest priority"
+    );
+    let parts = |story: &mut Story, edit: TaskEdit| apply(story, &id, &edit);
+    for refused in [
+        edit.after.clone().map(|after| TaskEdit {
+            after: Some(after),
+            ..TaskEdit::default()
+        }),
+        edit.place.clone().map(|place| TaskEdit {
+            place: Some(TaskPlace {
+                branch: "third".into(),
+                ..place
+            }),
+            ..TaskEdit::default()
+        }),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        assert!(matches!(
+            parts(&mut story, refused),
+            Err(bb::BoardError::Refused { .. })
+        ));
+    }
+    let late = TaskEdit {
+        title: Some("Third".into()),
+        draft: Some(false),
+        ..TaskEdit::default()
+    };
+    let fields: Vec<TaskField> = parts(&mut story, late.clone())
+        .unwrap()
+        .into_iter()
+        .map(|one| one.field)
+        .collect();
+    assert_eq!(fields, [TaskField::Title, TaskField::Draft]);
+    // Its item is older than the review.
+    story
+        .step(|conn, now| bb::cancel_change(conn, &other, None, "ann", now))
+        .unwrap();
+    story.review(Verdict::Approved, &[]);
+    story.open_pull();
+    let after_pull = TaskEdit {
+        draft: Some(true),
+        ..TaskEdit::default()
+    };
+    assert!(parts(&mut story, after_pull).is_err(), "it is open already");
+    story.check();
+}
+
+/// A task that is not started has nothing that a person could decide about.
+#[test]
+fn cancelling_the_item_of_a_queued_task_closes_it() {
+    let mut story = Story::begin();
+    let id = story.task(|_| {}).unwrap().change_id;
+    let item = story.items(&id)[0].item_id.clone();
+    let item = story
+        .step(|conn, now| bb::cancel_item(conn, &item, "no longer needed", "ann", now))
+        .unwrap();
+    assert_eq!(item.status, Status::Cancelled);
+    assert_eq!(story.at(&id).state, State::Closed);
+    story.check();
 }

@@ -6,7 +6,15 @@ ALTER TABLE changes ADD COLUMN waits_for TEXT;
 ALTER TABLE changes ADD COLUMN auto_address INTEGER NOT NULL DEFAULT 1 CHECK (auto_address IN (0, 1));
 ALTER TABLE changes ADD COLUMN skip_tests INTEGER NOT NULL DEFAULT 1 CHECK (skip_tests IN (0, 1));
 ALTER TABLE changes ADD COLUMN notify_ready INTEGER NOT NULL DEFAULT 1 CHECK (notify_ready IN (0, 1));
+ALTER TABLE changes ADD COLUMN completed_at TEXT CHECK (completed_at GLOB '????-??-??T??:??:??.???Z');
+UPDATE changes SET completed_at = coalesce(
+        (SELECT max(timestamp) FROM events WHERE events.change_id = changes.change_id AND event_type = 'state_changed'
+             AND metadata ->> 'to' = changes.state), updated_at)
+    WHERE state IN ('merged', 'closed');
 CREATE INDEX changes_waiting ON changes (waits_for) WHERE waits_for IS NOT NULL;
+CREATE INDEX changes_by_worktree ON changes (worktree);
+CREATE INDEX changes_ended_worktrees ON changes (completed_at)
+    WHERE own_worktree = 1 AND completed_at IS NOT NULL AND setup_done IS NOT 'removed';
 
 CREATE TABLE tasks (
     change_id    TEXT PRIMARY KEY REFERENCES changes (change_id),
@@ -31,10 +39,24 @@ WHEN NEW.event_type NOT IN (
     'review_unclear', 'edits_undone', 'permission_denied', 'checkout_changed', 'head_moved', 'escalated', 'instructed',
     'shadowed', 'state_changed', 'run_started', 'run_finished', 'run_lost', 'worktree_made', 'setup_run', 'gate_failed', 'held', 'resumed',
     'feedback_received', 'pr_adopted', 'pr_changed', 'posted', 'message_sent', 'notified', 'skipped', 'pruned', 'reloaded',
-    'daemon_ended', 'implemented', 'pr_created')
+    'daemon_ended', 'implemented', 'pr_created', 'worktree_removed')
 BEGIN
     SELECT RAISE(ABORT, 'unknown event_type; the types are listed above CREATE TABLE events (.schema events)');
 END;
+
+-- Files of reviews are removed after their change, too.
+ALTER TABLE sweeps RENAME TO sweeps_before;
+CREATE TABLE sweeps (
+    kind       TEXT NOT NULL CHECK (kind IN ('run', 'prompt', 'review', 'worktree', 'ref')),
+    path       TEXT NOT NULL,                      -- of a directory or file, or the name of a ref
+    repository TEXT NOT NULL,                      -- of a worktree or a ref; otherwise empty
+    proof      TEXT NOT NULL,                      -- proof that it belongs to the change: its file name; the branch of a worktree, or the ref that keeps its commits; the commit of a ref
+    change_id  TEXT NOT NULL,                      -- no longer exists
+    created_at TEXT NOT NULL CHECK (created_at GLOB '????-??-??T??:??:??.???Z'),
+    PRIMARY KEY (kind, path, repository)
+) STRICT, WITHOUT ROWID;
+INSERT INTO sweeps SELECT kind, path, repository, proof, change_id, created_at FROM sweeps_before;
+DROP TABLE sweeps_before;
 
 -- Three more codes for the end of a rejection. The list of a column cannot be changed in place.
 ALTER TABLE rejections RENAME COLUMN ended_by TO ended_by_5;

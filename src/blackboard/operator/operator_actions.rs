@@ -4,7 +4,7 @@
 use crate::blackboard::escalate::set_final;
 use crate::blackboard::forge::{outbox, pulls};
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::work::{coverage, finish, items, tasks};
+use crate::blackboard::work::{coverage, finish, items, waiting};
 use crate::blackboard::{BoardError, Result, changes, escalate, rejections};
 use crate::change::{Change, ChangeId, FinalVerdict, State};
 use crate::clock::Time;
@@ -13,7 +13,7 @@ use crate::event::{NewEvent, body};
 use crate::finding::{Finding, Outcome, Verdict};
 use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::state::Trigger;
-use crate::work::{Item, ItemId, RejectionEnd, RejectionState, Source};
+use crate::work::{Item, ItemId, LoopStep, RejectionEnd, RejectionState, Source};
 
 /// Approves a change despite anything open. Running items are fenced, and waiting rejections are
 /// ended with the reason.
@@ -201,7 +201,7 @@ pub(crate) fn end_escalation(
     let back = changes::advance(conn, id, Trigger::Retry, actor, now)?;
     // What it was to wait for is no longer waited for: the person knows how that ended.
     let back = match back.waits_for {
-        Some(_) => tasks::start_waiting(conn, id)?,
+        Some(_) => waiting::start_waiting(conn, id)?,
         None => back,
     };
     forget_progress(conn, id, now)?;
@@ -385,7 +385,8 @@ pub(crate) fn cancel_change(
     Ok(after)
 }
 
-/// Cancels one open item. A change that has nothing else to continue with is escalated.
+/// Cancels one open item. A change that has nothing else to continue with is escalated; a task that is not
+/// started is closed.
 pub(crate) fn cancel_item(
     conn: &Connection,
     id: &ItemId,
@@ -393,6 +394,16 @@ pub(crate) fn cancel_item(
     actor: &str,
     now: Time,
 ) -> Result<Item> {
+    let before = crate::blackboard::item(conn, id)?;
+    if let Some(change_id) = &before.change_id
+        && before.status.is_open()
+        && before.step() == Some(LoopStep::Implement)
+        && crate::blackboard::change(conn, change_id)?.state == State::Queued
+    {
+        // Nothing was made yet that a person could decide about.
+        cancel_change(conn, change_id, Some(reason), actor, now)?;
+        return crate::blackboard::item(conn, id);
+    }
     let cancelled = items::cancel_item(conn, id, reason, actor, now)?;
     let Some(change_id) = &cancelled.change_id else {
         return Ok(cancelled);

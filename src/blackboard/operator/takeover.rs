@@ -6,7 +6,7 @@ use super::guidance::{Guidance, add_guidance};
 use super::{operator_actions::instruct, pause};
 use crate::blackboard::forge::pulls;
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::work::{finish, hold, items, runs, tasks};
+use crate::blackboard::work::{finish, hold, items, runs, waiting};
 use crate::blackboard::{BoardError, Result, changes, events, rejections};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
@@ -186,7 +186,7 @@ fn implemented_by_hand(
     }
     let reason = format!("{actor} implemented it by hand");
     items::cancel_open(conn, id, None, &reason, now)?;
-    tasks::start_waiting(conn, id)?;
+    waiting::start_waiting(conn, id)?;
     changes::advance(conn, id, Trigger::ImplementClaimed, actor, now)?;
     changes::move_head(conn, id, &given.head, now)?;
     let (files, more) = body::listed(given.files.clone());

@@ -30,6 +30,8 @@ const SMALL: &[&str] = &[
 /// Indexes of open work, whatever the history: scanning one means scanning only the present work.
 const OPEN: &[&str] = &[
     "changes_attached",
+    // Those that were not removed yet.
+    "changes_ended_worktrees",
     "changes_held",
     "changes_live",
     "changes_shadow",
@@ -72,6 +74,8 @@ const BY_HAND: &[(&str, &str)] = &[
     ("events.rs", "FROM events WHERE timestamp < :moment"),
     ("board_view.rs", "SELECT status, count(*) FROM work_items"),
     ("stops.rs", "UPDATE changes SET stopped = NOT stopped"),
+    // At the start of the daemon, or if their directory is gone.
+    ("review_files.rs", "PARTITION BY change_id"),
     // Run on a copy that nobody waits for.
     ("backup.rs", "SELECT count(*) FROM events"),
     (

@@ -8,4 +8,6 @@ pub(super) mod gate_rejection;
 pub(super) mod hold;
 pub(super) mod items;
 pub(super) mod runs;
+pub(super) mod task_edit;
 pub(super) mod tasks;
+pub(super) mod waiting;

@@ -4,15 +4,13 @@ use serde_json::{Value, json};
 
 use super::claim::fenced;
 use super::finish::{change_of, complete, settle};
-use super::{finish, hold, items};
+use super::{finish, hold, items, waiting};
 use crate::blackboard::forge::{adopt, checks, pulls};
-use crate::blackboard::operator::pause;
 use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
-use crate::blackboard::{BoardError, NewChange, NewItem, Result, changes, escalate};
+use crate::blackboard::{BoardError, NewChange, NewItem, Result, changes};
 use crate::change::{Change, ChangeId, FinalVerdict, ReviewStage, State};
 use crate::clock::Time;
-use crate::event::{NewEvent, body};
-use crate::proposal::{Decision, Escalation, decision};
+use crate::event::body;
 use crate::pull_request::Pull;
 use crate::state::Trigger;
 use crate::task::TaskRow;
@@ -24,8 +22,6 @@ use crate::work::{Claim, Priority, Source};
 pub(crate) struct NewTask {
     pub(crate) change: NewChange,
     pub(crate) task: TaskRow,
-    /// Origin of the task.
-    pub(crate) source: Source,
     pub(crate) priority: Priority,
     /// Set if remand creates the worktree.
     pub(crate) own_worktree: bool,
@@ -71,7 +67,7 @@ pub(crate) fn task(conn: &Connection, id: &ChangeId) -> Result<Option<TaskRow>> 
 /// Adds a task: its change in state `queued`, and the item that implements it.
 pub(crate) fn add_task(conn: &Connection, new: &NewTask, now: Time) -> Result<Change> {
     let waits_for = match &new.after {
-        Some(after) => waiting_for(conn, after)?,
+        Some(after) => waiting::waiting_for(conn, after)?,
         None => None,
     };
     let entered = changes::insert_change(conn, &new.change, now)?;
@@ -98,8 +94,8 @@ pub(crate) fn add_task(conn: &Connection, new: &NewTask, now: Time) -> Result<Ch
     let change = crate::blackboard::change(conn, id)?;
     let implement = NewItem {
         rejection_id: None,
-        title: format!("Implement {}", change.title),
-        source: new.source,
+        title: item_title(&change),
+        source: new.task.source(),
         priority: new.priority,
         idempotency_key: format!("implement:{id}"),
         fix_cycle: 0,
@@ -115,119 +111,17 @@ pub(crate) fn add_task(conn: &Connection, new: &NewTask, now: Time) -> Result<Ch
     crate::blackboard::change(conn, id)
 }
 
-/// Returns the change to wait for; `None` if it is already merged.
-fn waiting_for(conn: &Connection, after: &ChangeId) -> Result<Option<ChangeId>> {
-    let first = crate::blackboard::change(conn, after)?;
-    match first.state {
-        State::Merged => Ok(None),
-        State::Closed | State::Escalated => Err(BoardError::refused_with_hint(
-            format!("cannot wait for {after}: it is {}", first.state),
-            format!("`remand why {after}` explains its state"),
-        )),
-        State::Queued
-        | State::Implementing
-        | State::PendingSelfReview
-        | State::SelfReviewing
-        | State::SelfReviewPassed
-        | State::SelfReviewFailed
-        | State::Refining
-        | State::PrCreated
-        | State::AwaitingPrFeedback
-        | State::ReviewingPr
-        | State::AddressingFeedback
-        | State::ReadyForHumanReview
-        | State::Approved => Ok(Some(after.clone())),
-    }
+pub(super) fn item_title(change: &Change) -> String {
+    format!("Implement {}", change.title)
 }
 
-fn metadata(change: &Change) -> Value {
+pub(super) fn metadata(change: &Change) -> Value {
     json!({
         "branch": change.branch,
         "base": change.base,
         "worktree_path": change.worktree,
         "project_id": change.project_id,
     })
-}
-
-/// Handles the end of a change that others may wait for: once it is merged, they start; if it is
-/// closed or needs a person, so do they.
-pub(crate) fn release_waiting(
-    conn: &Connection,
-    first: &ChangeId,
-    state: State,
-    now: Time,
-) -> Result<()> {
-    if !matches!(state, State::Merged | State::Closed | State::Escalated) {
-        return Ok(());
-    }
-    let waiting: Vec<Change> = conn.list(
-        "SELECT * FROM changes WHERE waits_for = :first AND state NOT IN ('merged', 'closed', 'escalated')",
-        params! { first },
-    )?;
-    for change in waiting {
-        let id = &change.change_id;
-        if state == State::Merged {
-            let reason = format!("{first} is merged");
-            start_waiting(conn, id)?;
-            let resumed = body::Resumed {
-                reason: reason.clone(),
-                held_for: None,
-            };
-            let event = NewEvent::about(id, resumed, format!("starts: {reason}"));
-            crate::blackboard::append(conn, &event, now)?;
-            continue;
-        }
-        let reason = format!("it was to start after {first}, which is {state}");
-        let failed = fail_implementation(conn, &change, &reason, now)?;
-        let mut escalation = Escalation::new(
-            reason,
-            decision!(
-                "start it anyway ({retry}), or close it ({cancel})",
-                retry = Decision::retry(id),
-                cancel = Decision::cancel(id),
-            ),
-        );
-        escalation.failed_item = failed;
-        escalate(conn, id, &escalation, now)?;
-    }
-    Ok(())
-}
-
-/// Marks the item of a waiting task as failed, so that a person can retry it.
-fn fail_implementation(
-    conn: &Connection,
-    change: &Change,
-    reason: &str,
-    now: Time,
-) -> Result<Option<crate::work::ItemId>> {
-    let open = items::items_of(conn, &change.change_id)?
-        .into_iter()
-        .find(|item| item.status.is_open());
-    let Some(item) = open else { return Ok(None) };
-    conn.execute(
-        "UPDATE work_items SET status = 'failed', claimed_by = NULL, lease_expires_at = NULL, completed_at = :now,
-             failure_reason = :reason, epoch = epoch + 1
-         WHERE item_id = :id AND status IN ('available', 'claimed', 'blocked')",
-        params! { now, reason, id: item.item_id },
-    )?;
-    let failed = body::WorkFailed {
-        item_id: Some(item.item_id.clone()),
-        source: Some(item.source),
-        reason: reason.to_owned(),
-        wip: None,
-    };
-    let summary = format!("{} {} not started: {reason}", item.source, item.item_id);
-    crate::blackboard::append(conn, &items::about_item(&item, failed, summary), now)?;
-    Ok(Some(item.item_id))
-}
-
-/// Ends the wait of a change for another one.
-pub(crate) fn start_waiting(conn: &Connection, id: &ChangeId) -> Result<Change> {
-    conn.execute(
-        "UPDATE changes SET waits_for = NULL WHERE change_id = :id",
-        params! { id },
-    )?;
-    pause::unblock_if_free(conn, id)
 }
 
 /// Records the commit at which the branch of a task was created.

@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::blackboard::{self as bb, Project};
 use crate::branch_name::{SLUG, check_branch_name, slug};
+use crate::change::ChangeId;
 use crate::cli::frame::{CommandContext, CommandError};
 use crate::git::{self, Git, Listed};
 use crate::project_settings::ProjectSettings;
@@ -14,26 +15,28 @@ use crate::project_settings::ProjectSettings;
 const NAMES: u32 = 1_000;
 
 /// What a branch is chosen for.
-pub(super) struct Wanted<'a> {
-    pub(super) title: &'a str,
+pub(crate) struct Wanted<'a> {
+    pub(crate) title: &'a str,
     /// Branch that the person named.
-    pub(super) named: Option<&'a str>,
-    pub(super) base: &'a str,
-    pub(super) rules: &'a ProjectSettings,
-    pub(super) project: &'a Project,
+    pub(crate) named: Option<&'a str>,
+    pub(crate) base: &'a str,
+    pub(crate) rules: &'a ProjectSettings,
+    pub(crate) project: &'a Project,
+    /// Change that has the branch already, if its task is edited.
+    pub(crate) own: Option<&'a ChangeId>,
 }
 
 /// Branch of a task, and its worktree.
-pub(super) struct Chosen {
-    pub(super) name: String,
-    pub(super) worktree: String,
+pub(crate) struct Chosen {
+    pub(crate) name: String,
+    pub(crate) worktree: String,
     /// Set if remand creates the worktree.
-    pub(super) is_own: bool,
+    pub(crate) is_own: bool,
     /// Commit that the branch is at, or will probably start from.
-    pub(super) head: String,
+    pub(crate) head: String,
 }
 
-pub(super) async fn choose(git: &Git, wanted: &Wanted<'_>, ctx: &CommandContext) -> Result<Chosen> {
+pub(crate) async fn choose(git: &Git, wanted: &Wanted<'_>, ctx: &CommandContext) -> Result<Chosen> {
     let found = git.project_at(Path::new(&wanted.project.path)).await?;
     if found.common_dir != Path::new(&wanted.project.common_dir) {
         return CommandError::new(format!(
@@ -47,6 +50,10 @@ pub(super) async fn choose(git: &Git, wanted: &Wanted<'_>, ctx: &CommandContext)
     }
     let repository = found.repository();
     let Some(base_head) = git.base_head(&repository, wanted.base).await? else {
+        if git.resolve(&repository, "HEAD").await?.is_none() {
+            return CommandError::new(format!("{} has no commits yet", wanted.project.path))
+                .fail_with_hint("commit something first: a task starts from a commit");
+        }
         return CommandError::not_found(format!("the base branch {} does not exist", wanted.base))
             .fail_with_hint(format!(
                 "choose another one with --base, or fetch it: `git -C {} fetch origin {}`",
@@ -59,9 +66,23 @@ pub(super) async fn choose(git: &Git, wanted: &Wanted<'_>, ctx: &CommandContext)
         return wanted.new_worktree(name, base_head);
     };
     wanted.check_named(name, ctx)?;
+    if let Some(other) = wanted.in_the_way(git, &found, name, ctx).await? {
+        return CommandError::usage(format!(
+            "--branch: {name} cannot exist beside the branch {other}: one is a directory of the other"
+        ))
+        .fail_with_hint("choose another name, or leave it out");
+    }
     let tip = git
         .resolve(&repository, &format!("refs/heads/{name}"))
         .await?;
+    let fetched = format!("refs/remotes/origin/{name}");
+    if tip.is_none() && git.resolve(&repository, &fetched).await?.is_some() {
+        let path = &wanted.project.path;
+        return CommandError::new(format!("--branch: {name} exists on the remote, but not in {path}"))
+            .fail_with_hint(format!(
+                "to continue it, run `git -C {path} branch {name} origin/{name}`; otherwise choose another name"
+            ));
+    }
     if let Some(listed) = worktrees
         .iter()
         .find(|one| one.branch.as_deref() == Some(name) && !one.prunable)
@@ -95,7 +116,8 @@ impl Wanted<'_> {
             let is_taken = git.resolve(&repository, &local).await?.is_some()
                 || git.resolve(&repository, &fetched).await?.is_some()
                 || self.folder(&name).symlink_metadata().is_ok()
-                || self.is_live(&name, ctx)?;
+                || self.is_live(&name, ctx)?
+                || self.in_the_way(git, found, &name, ctx).await?.is_some();
             if !is_taken {
                 return Ok(name);
             }
@@ -113,6 +135,42 @@ impl Wanted<'_> {
         })
     }
 
+    /// Returns a branch that is a directory of this one, or of which this one is: git cannot have both. Branches of queued
+    /// tasks count, although they do not exist yet.
+    async fn in_the_way(
+        &self,
+        git: &Git,
+        found: &git::Project,
+        name: &str,
+        ctx: &CommandContext,
+    ) -> Result<Option<String>> {
+        let mut parents: Vec<&str> = Vec::new();
+        let mut rest = name;
+        while let Some((parent, _)) = rest.rsplit_once('/') {
+            parents.push(parent);
+            rest = parent;
+        }
+        let is_in_the_way = |other: &str| {
+            parents.contains(&other)
+                || other
+                    .strip_prefix(name)
+                    .is_some_and(|rest| rest.starts_with('/'))
+        };
+        let id = &self.project.project_id;
+        let live = ctx.read(|conn| bb::live_changes_of(conn, id))?;
+        let live = live
+            .into_iter()
+            .filter(|live| self.own != Some(&live.change_id));
+        let mut others: Vec<String> = live.map(|live| live.branch).collect();
+        let below = [&[name], parents.as_slice()].concat();
+        others.extend(
+            git.branch_tips(&found.repository(), &below)
+                .await?
+                .into_keys(),
+        );
+        Ok(others.into_iter().find(|other| is_in_the_way(other)))
+    }
+
     fn check_named(&self, name: &str, ctx: &CommandContext) -> Result<()> {
         if let Err(refused) = check_branch_name(name) {
             return CommandError::usage(format!("--branch: {refused}")).fail();
@@ -124,7 +182,8 @@ impl Wanted<'_> {
             .fail_with_hint("choose another name, or leave it out");
         }
         let id = &self.project.project_id;
-        if let Some(live) = ctx.read(|conn| bb::live_change_on(conn, id, name))? {
+        let live = ctx.read(|conn| bb::live_change_on(conn, id, name))?;
+        if let Some(live) = live.filter(|live| self.own != Some(&live.change_id)) {
             let (live, state) = (&live.change_id, live.state);
             return CommandError::new(format!(
                 "--branch: {name} already belongs to {live} ({state})"

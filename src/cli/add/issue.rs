@@ -8,7 +8,7 @@ use crate::config::Loaded;
 use crate::daemon;
 use crate::task::TaskIssue;
 
-pub(super) fn read(number: i64, project: &Project, settings: &Loaded) -> Result<TaskIssue> {
+pub(crate) fn read(number: i64, project: &Project, settings: &Loaded) -> Result<TaskIssue> {
     let Some(repo) = &project.repo else {
         let what = format!(
             "--issue: the project {} has no repository on GitHub",

@@ -1,7 +1,7 @@
 //! Specification of a task: a file, or all text files of a directory, as they are now.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::Result;
 
@@ -18,18 +18,11 @@ const FILES: usize = 200;
 /// Files of a feature that come first, in this order.
 const FIRST: [&str; 3] = ["spec.md", "plan.md", "tasks.md"];
 
-/// True for a directory of `.specify/`, or a file in it.
-pub(super) fn is_feature(path: &str) -> bool {
-    Path::new(path)
-        .components()
-        .any(|part| part.as_os_str() == ".specify")
-}
-
 /// Reads a specification. Symbolic links must not lead out of the repository, or out of a directory
 /// elsewhere.
-pub(super) fn read(path: &Path, repository: &Path) -> Result<TaskSpec> {
+pub(crate) fn read(path: &Path, repository: &Path) -> Result<TaskSpec> {
     let shown = path.display().to_string();
-    let absolute = std::path::absolute(path)?;
+    let absolute = without_dots(&std::path::absolute(path)?);
     let real = match path.canonicalize() {
         Ok(real) => real,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -89,6 +82,19 @@ pub(super) fn read(path: &Path, repository: &Path) -> Result<TaskSpec> {
     })
 }
 
+/// Removes `..` from a path, as a shell does with its working directory.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        if part == Component::ParentDir {
+            plain.pop();
+        } else {
+            plain.push(part);
+        }
+    }
+    plain
+}
+
 fn is_link(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|meta| meta.is_symlink())
 }
@@ -126,10 +132,17 @@ fn collect(dir: &Path, tree: &Path, depth: usize, files: &mut Vec<PathBuf>) -> R
             .fail_with_hint("remove it, or name the files that are needed");
         }
         if real.is_dir() {
-            if depth > 1 && !is_link(&path) {
+            if depth == 1 {
+                return CommandError::usage(format!(
+                    "--spec: {shown} is nested more than {DEPTH} directories deep"
+                ))
+                .fail_with_hint("name the directory that describes this task only");
+            }
+            if !is_link(&path) {
                 collect(&path, tree, depth - 1, files)?;
             }
-        } else if real.is_file() {
+        } else {
+            // Anything but a regular file is refused when it is read.
             files.push(path);
         }
         if files.len() > FILES {
@@ -145,7 +158,9 @@ fn collect(dir: &Path, tree: &Path, depth: usize, files: &mut Vec<PathBuf>) -> R
 
 fn one(file: &Path, shown: &str) -> Result<String> {
     let name = file.display();
-    let meta = fs::metadata(file)?;
+    let failed =
+        |error: std::io::Error| CommandError::new(format!("--spec: cannot read {name}: {error}"));
+    let meta = fs::metadata(file).map_err(failed)?;
     if !meta.is_file() {
         return CommandError::usage(format!("--spec: {name} is not a regular file")).fail();
     }
@@ -156,7 +171,7 @@ fn one(file: &Path, shown: &str) -> Result<String> {
         ))
         .fail_with_hint("name the part that describes this task");
     }
-    let bytes = fs::read(file)?;
+    let bytes = fs::read(file).map_err(failed)?;
     match String::from_utf8(bytes) {
         Ok(text) if !text.contains('\0') => Ok(text),
         Ok(_) | Err(_) => CommandError::usage(format!("--spec: {name} is not text"))

@@ -8,7 +8,6 @@ use crate::clock;
 use crate::daemon;
 use crate::demo::{ME, Part, Stage, TASK};
 use crate::task::TaskRow;
-use crate::work::Source;
 
 /// Adds a task, like `remand add TITLE -a --body TEXT`.
 pub(super) fn add(stage: &Stage, part: &Part) -> Result<ChangeId> {
@@ -38,7 +37,6 @@ pub(super) fn add(stage: &Stage, part: &Part) -> Result<ChangeId> {
             text: TASK.to_owned(),
             ..TaskRow::default()
         },
-        source: Source::Manual,
         priority: rules.implement.priority,
         own_worktree: true,
         auto_review: true,

@@ -7,19 +7,19 @@ use anyhow::{Context as _, Result};
 
 use crate::cli::frame::{CommandError, Line, TextStyle, Ui};
 
-pub(super) struct Ask {
+pub(crate) struct Ask {
     is_asking: bool,
 }
 
 impl Ask {
     /// Asks only on a terminal where a person can see the question and answer it.
-    pub(super) fn new(is_silenced: bool) -> Self {
+    pub(crate) fn new(is_silenced: bool) -> Self {
         Self {
             is_asking: !is_silenced && io::stdin().is_terminal() && io::stdout().is_terminal(),
         }
     }
 
-    pub(super) fn is_asking(&self) -> bool {
+    pub(crate) fn is_asking(&self) -> bool {
         self.is_asking
     }
 
@@ -70,7 +70,7 @@ impl Ask {
         }
     }
 
-    pub(super) fn agrees(&mut self, out: &mut Ui, question: &str) -> Result<bool> {
+    pub(crate) fn agrees(&mut self, out: &mut Ui, question: &str) -> Result<bool> {
         loop {
             match self
                 .line(out, question, Some("yes"))?

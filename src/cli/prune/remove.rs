@@ -10,8 +10,9 @@ use anyhow::Result;
 
 use super::{Broom, Left};
 use crate::blackboard::{self as bb, Remnant, Where};
+use crate::dispatch::is_review_of;
 use crate::failpoint::crash_point;
-use crate::git::{HeadAt, Project, Sweep};
+use crate::git::{HeadAt, Project, REVIEWED, Sweep};
 use crate::{process, sanitize};
 
 /// Result of removing one remnant.
@@ -57,11 +58,15 @@ impl Broom {
     /// Counts the remnants that would be removed without `--dry-run`.
     pub(super) fn would_go<'a>(&mut self, remnants: impl Iterator<Item = &'a Remnant>) {
         for remnant in remnants {
+            if remnant.kind == Where::Review {
+                let folder = self.folder_of_reviews(remnant).unwrap_or_default();
+                self.shown.review_files += review_names(&folder, &remnant.proof).len();
+            }
             let is_there = match remnant.kind {
                 Where::Run | Where::Prompt => matches!(self.own(remnant), Ok(Some(_))),
                 Where::Worktree => true,
                 // Refs are counted only when they have been removed.
-                Where::Ref => false,
+                Where::Review | Where::Ref => false,
             };
             if is_there {
                 self.count(remnant);
@@ -74,6 +79,9 @@ impl Broom {
             Where::Run => self.shown.folders += 1,
             Where::Prompt => self.shown.prompts += 1,
             Where::Worktree => self.shown.worktrees.push(remnant.path.clone()),
+            Where::Review => {}
+            // It kept what `remand diff --review` shows, not work.
+            Where::Ref if remnant.path.starts_with(REVIEWED) => {}
             Where::Ref => self.shown.wip_refs_removed += 1,
         }
     }
@@ -82,6 +90,7 @@ impl Broom {
         match remnant.kind {
             Where::Run | Where::Prompt => Ok(self.remove_own(remnant)),
             Where::Worktree => self.remove_worktree(remnant).await,
+            Where::Review => Ok(self.remove_reviews(remnant)),
             Where::Ref => Ok(self.remove_ref(remnant).await),
         }
     }
@@ -94,7 +103,7 @@ impl Broom {
         };
         let removed = match remnant.kind {
             Where::Run => process::remove_folder(&path).map_err(|error| sanitize::chain(&error)),
-            Where::Prompt | Where::Worktree | Where::Ref => fs::remove_file(&path)
+            Where::Prompt | Where::Review | Where::Worktree | Where::Ref => fs::remove_file(&path)
                 .map(|()| true)
                 .map_err(|error| error.to_string()),
         };
@@ -103,6 +112,34 @@ impl Broom {
             Ok(false) => Outcome::Stays("a process is still running in it".into()),
             Err(reason) => Outcome::Stays(reason),
         }
+    }
+
+    /// Removes the files of a change's reviews: only those with the name of one, and only where
+    /// remand writes them.
+    fn remove_reviews(&mut self, remnant: &Remnant) -> Outcome {
+        let Some(folder) = self.folder_of_reviews(remnant) else {
+            let reason = format!("it is not in {}", self.reviews_dir.display());
+            return Outcome::Foreign(reason);
+        };
+        for name in review_names(&folder, &remnant.proof) {
+            match fs::remove_file(folder.join(name)) {
+                Ok(()) => self.shown.review_files += 1,
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Outcome::Stays(error.to_string()),
+            }
+        }
+        Outcome::Gone
+    }
+
+    /// Returns the directory with the files of a change's reviews. The row has the path
+    /// `REVIEWS/PROJECT/CHANGE`, so that each change has its own.
+    pub(super) fn folder_of_reviews(&self, remnant: &Remnant) -> Option<PathBuf> {
+        let path = Path::new(&remnant.path);
+        let folder = path.parent()?;
+        let is_ours = path.file_name()? == remnant.proof.as_str()
+            && folder.parent() == Some(&self.reviews_dir)
+            && folder.symlink_metadata().ok()?.is_dir();
+        is_ours.then(|| folder.to_owned())
     }
 
     /// Returns the path of a remnant, if it exists under its expected name in remand's directory.
@@ -153,8 +190,10 @@ impl Broom {
         if self.board.read(is_used)? {
             return Ok(Outcome::Foreign("another change uses it now".into()));
         }
-        if let Err(error) = self.git.remove_worktree(&project, path).await {
-            return Ok(Outcome::Stays(sanitize::chain(&error)));
+        match self.git.remove_worktree(&project, path).await {
+            Ok(Sweep::Gone | Sweep::Clean) => {}
+            Ok(Sweep::Stays(why)) => return Ok(Outcome::Stays(why)),
+            Err(error) => return Ok(Outcome::Stays(sanitize::chain(&error))),
         }
         crash_point!("prune.worktree.removed");
         Ok(Outcome::Removed)
@@ -187,6 +226,13 @@ impl Broom {
         let found = self.git.sweepable(project, path, head_at).await;
         found.unwrap_or_else(|error| Sweep::Stays(sanitize::chain(&error)))
     }
+}
+
+/// Returns the names of the files of a change's reviews.
+pub(super) fn review_names(folder: &Path, change: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| is_review_of(name, change)).collect()
 }
 
 /// True if the name is that of a file or a directory, and not a path.

@@ -2,3 +2,4 @@
 
 pub(super) mod print_change;
 pub(super) mod redraw;
+pub(super) mod review_row;

@@ -24,7 +24,7 @@ fn unknown_keys() {
     1 | agnet = 'x'
       | ^^^^^ did you mean `agent`?
       |
-      = help: settings at the top level: blackboard, evaluators, prompts, agent, review_agent, gates, gate_in, red_base, worktree_roots, setup, setup_again_on, own_worktrees, shadow, loop, implement, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
+      = help: settings at the top level: blackboard, evaluators, prompts, agent, review_agent, gates, gate_in, red_base, worktree_roots, setup, setup_again_on, own_worktrees, worktree_ttl_days, shadow, loop, implement, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
 
     error: unknown setting `loop.max_fix_cycels`
      --> config.toml:4:3
@@ -50,7 +50,7 @@ fn unknown_keys() {
     1 | [hartbeat]
       |  ^^^^^^^^ did you mean `heartbeat`?
       |
-      = help: settings at the top level: blackboard, evaluators, prompts, agent, review_agent, gates, gate_in, red_base, worktree_roots, setup, setup_again_on, own_worktrees, shadow, loop, implement, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
+      = help: settings at the top level: blackboard, evaluators, prompts, agent, review_agent, gates, gate_in, red_base, worktree_roots, setup, setup_again_on, own_worktrees, worktree_ttl_days, shadow, loop, implement, heartbeat, dispatch, limits, github, push, sandbox, log, agents, projects
 
     error: unknown setting `projects.p.gate`
      --> config.toml:4:1
@@ -58,7 +58,7 @@ fn unknown_keys() {
     4 | gate = []
       | ^^^^ did you mean `gates`?
       |
-      = help: settings in [projects.p]: agent, review_agent, gates, gate_in, red_base, worktree_roots, max_fix_cycles, max_total_fixes, max_cost_usd_per_day, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, enabled, self_review_before_pr, auto_address_review_comments, skip_tests, notify_on_ready, notification_channels, required_checks, optional_checks, rerun_red, log_command, setup, setup_again_on, own_worktrees, shadow, push, implement, discover
+      = help: settings in [projects.p]: agent, review_agent, gates, gate_in, red_base, worktree_roots, max_fix_cycles, max_total_fixes, max_cost_usd_per_day, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, enabled, self_review_before_pr, auto_address_review_comments, skip_tests, notify_on_ready, notification_channels, required_checks, optional_checks, rerun_red, log_command, setup, setup_again_on, own_worktrees, worktree_ttl_days, shadow, push, implement, discover
     ");
 }
 

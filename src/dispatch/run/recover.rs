@@ -16,7 +16,7 @@ use crate::dispatch::interrupt::{Interrupt, Result, chain};
 use crate::dispatch::worktree::preflight::{head_at, named};
 use crate::event::{NewEvent, TargetType, body};
 use crate::failpoint::crash_point;
-use crate::git::{Git, Place, RestorePoint, Worktree};
+use crate::git::{Git, Place, RestorePoint, Worktree, remove_index_lock};
 use crate::process;
 use crate::text::short_sha;
 use crate::work::Run;
@@ -151,7 +151,7 @@ enum Cleaned {
 }
 
 /// Restores only the agent configuration in a worktree where a person may already be at work, and keeps a copy of what
-/// the run left. No lock is removed, no operation is ended, and nothing is reset.
+/// the run left. Only a lock of the run itself is removed; no operation is ended, and nothing is reset.
 async fn leave_to_person(
     git: &Git,
     project: &Project,
@@ -163,6 +163,9 @@ async fn leave_to_person(
         Err(error) => return Ok(Cleaned::LeftAlone(chain(&error))),
     };
     crash_point!("takeover.settle.before");
+    if let Some(ended) = process::ended_at(Path::new(&run.dir))? {
+        remove_index_lock(&place, ended)?;
+    }
     let now = git.look(&place).await?;
     let record = swap_record(Path::new(&run.dir));
     git.put_back_config(&place, &record, now.head.as_deref())

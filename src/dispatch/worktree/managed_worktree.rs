@@ -1,22 +1,34 @@
 //! Managed worktrees: created when they are missing, and set up before anything runs in them. A user's own worktree is
 //! never created or set up.
 
+use std::path::Path;
+
 use crate::blackboard as bb;
 use crate::clock;
 use crate::dispatch::gates::setup::{SetUp, SetUpPlace};
-use crate::dispatch::interrupt::{Interrupt, Result};
+use crate::dispatch::interrupt::{Interrupt, Result, chain};
 use crate::dispatch::run::launch::{CommandSite, make_folder};
 use crate::dispatch::task::Task;
 use crate::event::{EventType, NewEvent, body};
 use crate::failpoint::crash_point;
 use crate::fingerprint::fingerprint;
-use crate::git::{Made, Place, RestorePoint, Worktree};
+use crate::git::{HeadAt, Made, Place, RestorePoint, Worktree};
 
 /// Stored instead of the set-up key while a set-up is running.
 const BEGUN: &str = "begun";
 
 /// Stored there as well, from the creation of the worktree until that is recorded.
 const MAKING: &str = "making";
+
+/// Free space below which a failure is attributed to a full disk, in bytes.
+const HARDLY_ANY: u64 = 1 << 20;
+
+/// True if the disk with this path has hardly any space left.
+fn is_full(path: &Path) -> bool {
+    let there = path.ancestors().find(|path| path.is_dir());
+    let disk = there.and_then(|path| rustix::fs::statvfs(path).ok());
+    disk.is_some_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < HARDLY_ANY)
+}
 
 impl Task {
     /// Prepares the worktree for the next run: existing, at the remote's head, set up.
@@ -67,12 +79,45 @@ impl Task {
             bb::set_up_for(conn, &id, MAKING)
         })
         .await?;
+        let was_there = self.branch_is_there().await?;
         crash_point!("git.worktree.before");
-        self.git
-            .add_worktree(&project, self.worktree(), self.head_at(), &head)
-            .await?;
+        let added = self
+            .git
+            .add_worktree(&project, self.worktree(), self.head_at(), &head);
+        if let Err(error) = added.await {
+            let is_full = is_full(self.worktree());
+            // What is left of it would only use up the disk that may be full.
+            let branch = (!was_there).then_some(head.as_str());
+            let path = self.worktree();
+            if let Err(error) = self
+                .git
+                .undo_worktree(&project, path, self.head_at(), branch)
+                .await
+            {
+                tracing::warn!(path = %path.display(), error = %chain(&error), "cannot remove an incomplete worktree");
+            }
+            // Git does not always name the reason.
+            return Err(match is_full {
+                true => Interrupt::hold(format!(
+                    "no space left on the disk for the worktree {}: {}",
+                    self.change.worktree,
+                    chain(&error)
+                )),
+                false => error.into(),
+            });
+        }
         crash_point!("git.worktree.after");
         self.worktree_is_made().await
+    }
+
+    /// True if the branch of the worktree exists, or the worktree has none.
+    async fn branch_is_there(&self) -> Result<bool> {
+        let HeadAt::Branch(branch) = self.head_at() else {
+            return Ok(true);
+        };
+        let repository = self.project_of_git().repository();
+        let name = format!("refs/heads/{branch}");
+        Ok(self.git.resolve(&repository, &name).await?.is_some())
     }
 
     /// Appends the event for a worktree that this process, or one that died since, has created.
@@ -85,7 +130,10 @@ impl Task {
             self.change.worktree.clone(),
             &self.change.branch,
         );
-        let head = self.git.look(&self.place()?).await?.head;
+        let place = self.place()?;
+        // The marker of a move is removed last.
+        self.git.end_cut_move(&place, self.head_at()).await?;
+        let head = self.git.look(&place).await?.head;
         let (is_there, branch) = (self.change.change_id.clone(), branch.clone());
         self.write("worktree_made", move |conn| {
             let is_restored = bb::has_event(conn, &is_there, EventType::WorktreeMade)?;
