@@ -120,6 +120,15 @@ fn two_red_checks_are_one_fix_with_both_logs() {
     }
     assert!(!prompt.contains("Post job cleanup"), "{prompt}");
     assert_eq!(state(&stage), "awaiting_pr_feedback");
+    let notes = stage.bodies("issues/1/comments").join("\n");
+    assert!(
+        notes.contains("The check `lint` failed (failure)"),
+        "{notes}"
+    );
+    assert!(
+        !notes.contains("unused variable"),
+        "a log is not posted: {notes}"
+    );
     let budget = stage
         .play
         .world

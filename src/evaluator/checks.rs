@@ -224,21 +224,25 @@ fn reject(case: &ChecksCase, ours: &[&Check]) -> Proposal {
 
 /// A check as one thing to fix, with at most `room` bytes of its log.
 fn finding(check: &Check, room: usize) -> Finding {
-    let mut text = format!("The check `{}` failed ({}).", check.name, check.detail);
-    if let Some(url) = &check.url {
-        text.push_str(&format!("\nIts page: {url}"));
-    }
+    let mut text = match &check.url {
+        Some(url) => format!("Its page: {url}\n"),
+        None => String::new(),
+    };
     match (&check.log, &check.log_trouble) {
         (Some(log), _) => {
             let log = end_of_log(log, room);
-            text.push_str(&format!("\nThe end of its log:\n\n{log}"));
+            text.push_str(&format!("The end of its log:\n\n{log}"));
         }
-        (None, Some(trouble)) => text.push_str(&format!("\nIts log could not be read: {trouble}")),
-        (None, None) => text.push_str("\nIts log is not available."),
+        (None, Some(trouble)) => text.push_str(&format!("Its log could not be read: {trouble}")),
+        (None, None) => text.push_str("Its log is not available."),
     }
     Finding {
         severity: Severity::High,
         category: Category::Testing,
+        title: Some(format!(
+            "The check `{}` failed ({})",
+            check.name, check.detail
+        )),
         text,
         raised_by: RaisedBy::Check,
         ..Finding::default()
