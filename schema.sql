@@ -229,7 +229,7 @@ CREATE TABLE tasks (
 --   pr_changed         {what, feedback_id?, event_id?}
 --                        what: merged|closed|reopened|retargeted|unwanted|wanted|dismissed
 --   posted             {key, kind, url}
---                        a reply, a note, a request for review
+--                        a reply, a note, a request for review, a rerun of checks
 --   message_sent       {message_id, from, to, kind}
 --   notified           {channel, notification_id}
 --   skipped            {reason, code?, event_id?, item_id?, run_id?, feedback_id?, key?, result?, line?, text?,
@@ -587,6 +587,8 @@ CREATE TABLE pulls (
     issue       TEXT CHECK (issue IS NULL OR json_valid(issue)),    -- issue that it closes: {state: read, number, title, body, trust, reason, etag} or {state: unread, number, reason, is_lasting}
     trouble_kind TEXT CHECK (trouble_kind IN (
         'limited', 'no_gh', 'logged_out', 'not_found', 'refused', 'transient', 'broken', 'too_slow', 'not_stored')),
+    checks      TEXT NOT NULL DEFAULT 'none' CHECK (checks IN ('none', 'pending', 'passing', 'failing')), -- of the head, as far as they count
+    checks_trouble TEXT,                           -- reason why they cannot be read
     PRIMARY KEY (project_id, number)
 ) STRICT, WITHOUT ROWID;
 
@@ -595,6 +597,35 @@ CREATE INDEX pulls_ended ON pulls (read_at) WHERE next_read IS NULL;
 CREATE INDEX pulls_open ON pulls (project_id, number) WHERE state = 'open';
 CREATE INDEX pulls_unjudged ON pulls (change_id) WHERE is_judged = 0;
 CREATE UNIQUE INDEX pulls_by_change ON pulls (change_id) WHERE change_id IS NOT NULL;
+
+-- Checks of the head of each watched pull request: the newest check run of each name and app, and each commit status.
+CREATE TABLE checks (
+    change_id    TEXT NOT NULL REFERENCES changes (change_id),
+    kind         TEXT NOT NULL CHECK (kind IN ('run', 'status', 'missing')),           -- missing: required, and not reported for this commit
+    name         TEXT NOT NULL,
+    app          TEXT NOT NULL,                   -- slug of the app; empty for a status
+    head         TEXT NOT NULL,
+    forge_id     INTEGER,                       -- number of the check run or status
+    required     INTEGER NOT NULL DEFAULT 0 CHECK (required IN (0, 1)),
+    counts       INTEGER NOT NULL DEFAULT 0 CHECK (counts IN (0, 1)), -- its result matters: required, or optional_checks = "fix"
+    state        TEXT NOT NULL CHECK (state IN ('passing', 'pending', 'failing', 'stopped')),
+    detail       TEXT NOT NULL,                   -- the forge's own word
+    url          TEXT,
+    started_at   TEXT,
+    completed_at TEXT,
+    seen_at      TEXT NOT NULL CHECK (seen_at GLOB '????-??-??T??:??:??.???Z'), -- first seen, or first missed, for this commit
+    red_since    TEXT CHECK (red_since GLOB '????-??-??T??:??:??.???Z'),
+    may_rerun    INTEGER NOT NULL DEFAULT 0 CHECK (may_rerun IN (0, 1)), -- from the settings
+    rerun        TEXT CHECK (rerun IN ('open', 'done', 'refused')),  -- request to run it again, once per check and commit
+    rerun_at     TEXT CHECK (rerun_at GLOB '????-??-??T??:??:??.???Z'),
+    reran_id     INTEGER,                       -- check run that was run again
+    evidence     TEXT CHECK (evidence IN ('wanted', 'read')),      -- request for its result on the merge base and its log
+    on_base      TEXT CHECK (on_base IN ('passing', 'pending', 'failing', 'stopped')), -- null: unknown
+    log          TEXT,                          -- end of the failing step, at most 64 KiB, without secrets
+    log_trouble  TEXT,                          -- reason why there is none
+    answer       TEXT CHECK (answer IN ('rejected', 'not_ours', 'reported')),
+    PRIMARY KEY (change_id, kind, app, name)
+) STRICT, WITHOUT ROWID;
 
 -- Pull requests of pruned changes: the project's rules do not adopt them again, but a person may.
 CREATE TABLE pruned_pulls (
@@ -684,9 +715,12 @@ CREATE TABLE rate (
 --              ready for a person, and is_unfinished (all fixes were used up); or escalated, with kind: a value of
 --              `bound` in the event escalated, discussion, or the source of the failed item; null: something else
 --   ask      {logins}
+--   rerun    {head, checks, names, call}
+--              checks: numbers of the check runs of this commit that run again; call: {how, number}; how: check_run, job or
+--              failed_jobs (of a workflow run)
 CREATE TABLE intents (
     key        TEXT PRIMARY KEY,
-    kind       TEXT NOT NULL CHECK (kind IN ('push', 'review', 'answer', 'note', 'ask')),
+    kind       TEXT NOT NULL CHECK (kind IN ('push', 'review', 'answer', 'note', 'ask', 'rerun')),
     change_id  TEXT NOT NULL REFERENCES changes (change_id),
     payload    TEXT NOT NULL CHECK (json_valid(payload)),
     marker     TEXT,

@@ -60,6 +60,7 @@ closed_enum! {
         PrRecorded = "pr_recorded",
         /// The pull request needs no further review by remand.
         NothingPending = "nothing_pending",
+        ChecksOpen = "checks_open",
         HeadApproved = "head_approved",
         NewRejection = "new_rejection",
         HeadMoved = "head_moved",

@@ -11,10 +11,14 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::blackboard::{self as bb, Conn, Db, LeftUnjudged, Result};
-use crate::change::{Change, ChangeId};
+use crate::change::{Change, ChangeId, State, Trigger};
 use crate::clock::{self, Time};
+use crate::evaluator::checks::{self, ChecksCase};
 use crate::evaluator::definition::Need;
 use crate::evaluator::{Config, Definition, OurPush, PullCase, pr_feedback, review_feedback};
+use crate::event::EventType;
+use crate::event::body::{Cause, StateChanged};
+use crate::pull_request::PullState;
 use crate::review_text::Cycle;
 use crate::work::{LoopStep, RejectionState, Status};
 
@@ -131,6 +135,13 @@ fn pr_feedback_pass(conn: &Conn, definition: &Definition, now: Time) -> Result<B
                 let is_new = bb::apply_proposal(conn, &definition.name, &change_id, proposal, now)?;
                 applied += usize::from(is_new);
             }
+            // Afterwards: a request for changes or a new head may just have come.
+            let checks = checks_case(conn, &change_id, now)?;
+            for proposal in checks.iter().flat_map(checks::judge) {
+                let is_new =
+                    bb::apply_proposal(conn, &definition.name, &change_id, &proposal, now)?;
+                applied += usize::from(is_new);
+            }
             Ok(applied)
         };
         applied += bb::apart(conn, judge, |error| {
@@ -183,6 +194,32 @@ fn pull_case(conn: &Conn, id: &ChangeId) -> Result<Option<PullCase>> {
         is_busy,
         taken_by,
         standing,
+    }))
+}
+
+/// Returns the checks of an open pull request, after its feedback was judged.
+fn checks_case(conn: &Conn, id: &ChangeId, now: Time) -> Result<Option<ChecksCase>> {
+    let Some(pull) = bb::pull_of_change(conn, id)?.filter(|pull| pull.state == PullState::Open)
+    else {
+        return Ok(None);
+    };
+    let change = bb::change(conn, id)?;
+    let is_fixing = matches!(change.state, State::AddressingFeedback | State::Refining);
+    let moved = bb::events_of_type(conn, id, EventType::StateChanged, 1)?;
+    let is_marked_ready = moved
+        .iter()
+        .filter_map(|event| event.body::<StateChanged>())
+        .any(|moved| moved.on == Some(Cause::Trigger(Trigger::MarkReady)));
+    Ok(Some(ChecksCase {
+        is_past_review: bb::is_past_review(conn, &change)?,
+        checks: bb::checks_of(conn, id)?,
+        summary: pull.checks,
+        pull_head: pull.head_sha,
+        state: change.state,
+        head: change.head,
+        is_fixing,
+        is_marked_ready,
+        now,
     }))
 }
 

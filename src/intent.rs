@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::check::RerunCall;
 use crate::closed_enum::closed_enum;
 use crate::finding::{Finding, ReviewId};
 use crate::proposal::Bound;
@@ -19,6 +20,8 @@ closed_enum! {
         Note = "note",
         /// A request for another review.
         Ask = "ask",
+        /// A request to run checks again.
+        Rerun = "rerun",
     }
 }
 
@@ -62,6 +65,7 @@ pub(crate) enum Payload {
     Answer(Reply),
     Note(Note),
     Ask(Ask),
+    Rerun(RerunRequest),
 }
 
 /// A push of one commit to one branch.
@@ -195,6 +199,17 @@ pub(crate) struct Ask {
     pub(crate) logins: Vec<String>,
 }
 
+/// Check runs of a commit that run again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct RerunRequest {
+    pub(crate) head: String,
+    /// Their numbers on the forge, before they run again.
+    pub(crate) checks: Vec<i64>,
+    pub(crate) names: Vec<String>,
+    pub(crate) call: Option<RerunCall>,
+}
+
 impl Payload {
     /// Reads a stored payload. Malformed content yields an empty payload, never an error, which
     /// would make everything else of its change unreadable.
@@ -208,6 +223,7 @@ impl Payload {
             IntentKind::Answer => Self::Answer(read(stored)),
             IntentKind::Note => Self::Note(read(stored)),
             IntentKind::Ask => Self::Ask(read(stored)),
+            IntentKind::Rerun => Self::Rerun(read(stored)),
         }
     }
 
@@ -218,13 +234,16 @@ impl Payload {
             Self::Answer(_) => IntentKind::Answer,
             Self::Note(_) => IntentKind::Note,
             Self::Ask(_) => IntentKind::Ask,
+            Self::Rerun(_) => IntentKind::Rerun,
         }
     }
 
     pub(crate) fn push(&self) -> Option<&Push> {
         match self {
             Self::Push(push) => Some(push),
-            Self::Review(_) | Self::Answer(_) | Self::Note(_) | Self::Ask(_) => None,
+            Self::Review(_) | Self::Answer(_) | Self::Note(_) | Self::Ask(_) | Self::Rerun(_) => {
+                None
+            }
         }
     }
 
@@ -251,7 +270,7 @@ mod tests {
     use super::*;
 
     /// Every variant with every key: a new field does not compile here without its value.
-    fn samples() -> [Payload; 7] {
+    fn samples() -> [Payload; 8] {
         let reply = Reply {
             comment: Some(7),
             answer: Some(Stance::Fixed),
@@ -286,6 +305,12 @@ mod tests {
             }),
             Payload::Note(Note::Escalated { kind: None }),
             Payload::Ask(Ask { logins: Vec::new() }),
+            Payload::Rerun(RerunRequest {
+                head: String::new(),
+                checks: Vec::new(),
+                names: Vec::new(),
+                call: Some(RerunCall::Job(7)),
+            }),
         ]
     }
 

@@ -7,6 +7,7 @@ mod blackboard;
 mod bounded;
 mod branch_name;
 mod change;
+mod check;
 mod cli;
 mod clock;
 mod closed_enum;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::whole;
 use crate::change::{Bounds, ReviewRules, Shadow};
+use crate::check::CheckSettings;
 use crate::closed_enum::closed_enum;
 use crate::discover::Discover;
 use crate::finding::Severity;
@@ -47,6 +48,7 @@ pub(crate) struct ProjectSettings {
     pub(crate) discover: Option<Discover>,
     pub(crate) implement: ImplementSettings,
     pub(crate) review: ReviewRules,
+    pub(crate) checks: CheckSettings,
 }
 
 /// Table `[implement]`: defaults of `remand add`.

@@ -1,9 +1,10 @@
 //! Proposals of evaluators, as data: evaluators need not know which code applies them.
 
 use crate::change::{ChangeId, FinalVerdict, ProjectId, Spent};
+use crate::check::RerunCall;
 use crate::closed_enum::closed_enum;
 use crate::event::Event;
-use crate::event::body::{Addition, Escalated, WorkRejected};
+use crate::event::body::{Addition, Escalated, SkipCode, WorkRejected};
 use crate::pull_request::FeedbackOutcome;
 use crate::work::{ItemId, Priority, RejectionId, Source};
 use std::fmt;
@@ -67,6 +68,31 @@ pub(crate) enum Proposal {
     Retargeted {
         to: String,
     },
+    /// Check runs of the head, by their numbers, that run again before they count.
+    Rerun {
+        checks: Vec<i64>,
+        call: RerunCall,
+    },
+    /// Failing checks of the head, by their numbers, whose result on the merge base and whose logs are needed.
+    Evidence {
+        checks: Vec<i64>,
+    },
+    /// Checks that fail because of the change: one `work_rejected` event per head.
+    RejectChecks {
+        names: Vec<String>,
+        summary: String,
+        rejected: Box<WorkRejected>,
+    },
+    /// Checks that a person is told about, and no agent.
+    ReportChecks {
+        names: Vec<String>,
+        code: SkipCode,
+        reason: String,
+    },
+    /// The checks that count have passed, and nothing else is left to do.
+    ChecksPassed,
+    /// A check that counts has no result any more, or failed, after the change was ready.
+    ChecksOpen,
     /// The project's rules no longer select the pull request.
     Unwanted {
         reason: String,

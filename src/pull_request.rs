@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::change::{ChangeId, ProjectId};
+use crate::check::ChecksSummary;
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
 
@@ -240,6 +241,10 @@ pub(crate) struct PullRow {
     pub(crate) kept_pages: Value,
     #[serde(skip)]
     pub(crate) purpose: Purpose,
+    /// Result of the checks of its head.
+    pub(crate) checks: ChecksSummary,
+    /// Reason why its checks cannot be read.
+    pub(crate) checks_trouble: Option<String>,
 }
 
 /// Purpose of a pull request, as it is stored.

@@ -18,11 +18,20 @@ pub(crate) struct Facts {
     pub(crate) self_review: bool,
     pub(crate) on_max_cycles: OnMaxCycles,
     pub(crate) escalated_from: Option<State>,
+    /// True if no check that counts is failing or still to come.
+    pub(crate) checks_green: bool,
 }
 
 impl From<&Change> for Facts {
     fn from(change: &Change) -> Self {
+        Self::of(change, true)
+    }
+}
+
+impl Facts {
+    pub(crate) fn of(change: &Change, checks_green: bool) -> Self {
         Self {
+            checks_green,
             has_pr: change.has_pr(),
             self_review: change.review == ReviewStage::BeforePr,
             on_max_cycles: change.on_max_cycles,
@@ -88,8 +97,11 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
         (S::AwaitingPrFeedback, T::FixCreated) => S::AddressingFeedback,
         (S::AwaitingPrFeedback, T::BoundReached) => S::Escalated,
         (S::AwaitingPrFeedback, T::HeadApproved) => S::Approved,
-        (S::AwaitingPrFeedback, T::NothingPending) => S::ReadyForHumanReview,
-        (S::ReviewingPr, T::ReviewApproved) => S::ReadyForHumanReview,
+        (S::AwaitingPrFeedback, T::NothingPending) if facts.checks_green => S::ReadyForHumanReview,
+        (S::AwaitingPrFeedback, T::NothingPending) => S::AwaitingPrFeedback,
+        (S::ReviewingPr, T::ReviewApproved) if facts.checks_green => S::ReadyForHumanReview,
+        (S::ReviewingPr, T::ReviewApproved) => S::AwaitingPrFeedback,
+        (S::ReadyForHumanReview, T::ChecksOpen) if facts.has_pr => S::AwaitingPrFeedback,
         (S::ReviewingPr, T::ReviewRejected | T::GatesRed) => S::AwaitingPrFeedback,
         (S::AddressingFeedback, T::FixFinished) => S::AwaitingPrFeedback,
 

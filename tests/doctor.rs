@@ -110,7 +110,7 @@ fn all_is_well() {
     ok    service         not installed; `remand service install` installs it
     ok    gh              2.102.0 (REMAND __gh WORLD/forge.json)
     ok    GitHub          logged in as ada; its token's permissions are unknown (it is a fine-grained or app token)
-    ok    rate limit      4998 of 5000 calls left until TIME
+    ok    rate limit      4995 of 5000 calls left until TIME
     ok    clock           agrees with GitHub
     ok    sandbox         your own wrapper: env
     ok    agent mine      WORLD/bin/mine; remand does not know how it logs in

@@ -13,6 +13,7 @@ mod add;
 mod agents;
 mod artifacts;
 mod budget;
+mod checks;
 mod claude;
 mod cli;
 mod clock;

@@ -11,6 +11,7 @@ const DOMAIN: &[&str] = &[
     "bounded",
     "branch_name",
     "change",
+    "check",
     "clock",
     "discover",
     "event",
@@ -50,6 +51,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("bounded", &[]),
     ("branch_name", &[]),
     ("change", &[]),
+    ("check", &[]),
     ("discover", &[]),
     ("finding", &[]),
     ("fingerprint", &[]),
@@ -81,10 +83,17 @@ const EDGES: &[(&str, &[&str])] = &[
     ("review_text", &[]),
     ("evaluator", &["review_text"]),
     // Loops never use each other. Evaluators are used only for their schedules; the remote, only
-    // for the head of a branch.
+    // for the head of a branch; processes, only for the command that prints a log.
     (
         "intake",
-        &["blackboard", "evaluator", "git", "github", "remote"],
+        &[
+            "blackboard",
+            "evaluator",
+            "git",
+            "github",
+            "process",
+            "remote",
+        ],
     ),
     // Children and files are only those of command evaluators.
     (

@@ -32,8 +32,10 @@ const ROWS: &[&str] = &[
     "awaiting_pr_feedback approve approved",
     "awaiting_pr_feedback nothing_pending ready_for_human_review",
     "reviewing_pr review_approved ready_for_human_review",
+    "reviewing_pr review_approved awaiting_pr_feedback",
     "reviewing_pr review_rejected awaiting_pr_feedback",
     "addressing_feedback fix_finished awaiting_pr_feedback",
+    "ready_for_human_review checks_open awaiting_pr_feedback",
     "ready_for_human_review approve approved",
     "ready_for_human_review new_rejection awaiting_pr_feedback",
     "ready_for_human_review new_rejection self_review_failed",
@@ -86,6 +88,7 @@ fn every_row_of_the_table_of_states_is_reached() {
         a_pull_request_that_moves,
         a_pull_request_that_is_never_good_enough,
         an_approval_that_comes_first,
+        a_pull_request_with_checks,
         a_local_branch,
     ] {
         seen.extend(transitions(&story()));
@@ -336,5 +339,25 @@ fn an_approval_that_comes_first() -> World {
     stage.play.world.remand(&["start"]).ok();
     stage.tick();
     is_now(&stage.play, "approved");
+    stage.play.world
+}
+
+fn a_pull_request_with_checks() -> World {
+    let stage = PullPlay::unwatched(&Script {
+        reviewer: APPROVES,
+        ..script("")
+    });
+    stage.forge.require("main", &["test"]);
+    let head = stage.remote_head("feature");
+    stage.forge.set_check(&head, "test", None);
+    stage.watch();
+    stage.tick();
+    is_now(&stage.play, "awaiting_pr_feedback");
+    stage.forge.set_check(&head, "test", Some("success"));
+    stage.tick();
+    is_now(&stage.play, "ready_for_human_review");
+    stage.forge.set_check(&head, "test", None);
+    stage.tick();
+    is_now(&stage.play, "awaiting_pr_feedback");
     stage.play.world
 }

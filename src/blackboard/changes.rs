@@ -2,6 +2,7 @@
 //! table.
 
 use super::{BoardError, Result, from_row};
+use crate::blackboard::forge::checks;
 use crate::blackboard::operator::fix_bound;
 use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::waiting;
@@ -206,7 +207,9 @@ pub(crate) fn advance(
     now: Time,
 ) -> Result<Change> {
     let before = change(conn, id)?;
-    let to = match state::next(before.state, trigger, Facts::from(&before))? {
+    let checks_green = checks::summary_of(conn, id)?.is_green();
+    let facts = Facts::of(&before, checks_green);
+    let to = match state::next(before.state, trigger, facts)? {
         Move::Stay => return Ok(before),
         Move::To(to) => to,
     };

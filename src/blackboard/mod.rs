@@ -63,6 +63,7 @@ pub(crate) use events::{
     newest_event,
 };
 pub(crate) use forge::adopt::{Adoption, adopt};
+pub(crate) use forge::checks::{ReadChecks, checks_of, is_past_review, wanted_evidence};
 pub(crate) use forge::head_moved::{
     end_reviews, judged_without_pull, queue_review, review_new_head, take_back_verdict,
     was_on_remote,

@@ -41,6 +41,7 @@ pub(super) const OWNED: &[(&str, &str, &str)] = owned! {
     "notifications": "change_id = :id",
     "work_items": "change_id = :id",
     "tasks": "change_id = :id",
+    "checks": "change_id = :id",
 };
 
 /// Number of events that one statement deletes: the clock is read after each.

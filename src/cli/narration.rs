@@ -326,7 +326,9 @@ fn posted(event: &Event) -> String {
         Some(IntentKind::Answer) => "posted a reply".to_owned(),
         Some(IntentKind::Note) => "posted a comment".to_owned(),
         Some(IntentKind::Review) => "posted the review".to_owned(),
-        Some(IntentKind::Push | IntentKind::Ask) | None => event.summary.clone(),
+        Some(IntentKind::Push | IntentKind::Ask | IntentKind::Rerun) | None => {
+            event.summary.clone()
+        }
     }
 }
 
@@ -382,6 +384,9 @@ fn is_skip_to_show(event: &Event) -> bool {
                 | SkipCode::SettingsRefused
                 | SkipCode::EvaluatorFailed
                 | SkipCode::SetAside
+                | SkipCode::ChecksNotOurs
+                | SkipCode::CheckMissing
+                | SkipCode::ChecksStopped
         )
     )
 }

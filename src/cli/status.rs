@@ -150,6 +150,10 @@ fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
     if let Some(pull) = &detail.view.pull {
         ctx.field("URL", &pull.url)?;
         ctx.field("read", read(pull, ctx.now))?;
+        ctx.field_if("checks", pull.checks_trouble.as_deref())?;
+    }
+    for check in &detail.view.checks {
+        ctx.field("check", check.line())?;
     }
     let silent = ctx.read(|conn| bb::agents_without_cost(conn, &change.change_id))?;
     let without = without_cost(&change.budget, &silent);

@@ -11,6 +11,7 @@ use super::show::{Thing, find};
 use super::status::moved;
 use crate::blackboard::{self as bb, Conn};
 use crate::change::{Change, ChangeId, FixBound};
+use crate::check::Check;
 use crate::cli::frame::{
     CommandContext, CommandError, ExitCode, Line, Table, TextStyle, find_change, running_daemon,
     wait,
@@ -55,6 +56,8 @@ struct WhyReport {
     change: Option<OfChange>,
     /// Maximum number of fixes per round of the change.
     fix_bound: Option<FixBound>,
+    /// Checks of the head of the change's pull request.
+    checks: Vec<Check>,
     events: Vec<Event>,
 }
 
@@ -129,6 +132,11 @@ fn print(ctx: &mut CommandContext, thing: &Thing, report: &WhyReport) -> Result<
     {
         notice(ctx, &unread)?;
     }
+    for check in &report.checks {
+        let head = Line::new().plain("  ");
+        let text = format!("check {}", sanitize::line(&check.line()));
+        ctx.out.hanging(head, 2, TextStyle::Faint, &text)?;
+    }
     if let Some(bound) = &report.fix_bound {
         let text = format!("maximum fixes per round: {} ({})", bound.most, bound.from);
         let head = Line::new().plain("  ");
@@ -166,6 +174,7 @@ fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
                 fix_bound: fix_bound(conn, view.change())?,
                 answer: view.why,
                 change: None,
+                checks: view.checks,
                 events: led_here(conn, id, EVENTS)?,
             });
         }
@@ -202,12 +211,14 @@ fn report(conn: &Conn, thing: &Thing, around: Around) -> bb::Result<WhyReport> {
         answer: own,
         change: None,
         fix_bound: None,
+        checks: Vec::new(),
         events: Vec::new(),
     };
     if let Some(change_id) = change_id {
         let view = ChangeView::of(conn, &change_id, around)?;
         report.fix_bound = fix_bound(conn, view.change())?;
         report.events = led_here(conn, &change_id, EVENTS)?;
+        report.checks = view.checks;
         report.change = Some(OfChange {
             change_id,
             answer: view.why,

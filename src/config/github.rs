@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Loaded;
-use super::settings::Argv;
+use super::settings::{Argv, command_or_nothing};
 use crate::bounded::whole;
+use crate::check::OptionalChecks;
 use crate::closed_enum::closed_enum;
 use crate::pull_request::PostReviews;
 
@@ -28,6 +29,11 @@ pub(crate) struct Github {
     bots: Vec<AccountId>,
     bot_presets: Vec<BotPreset>,
     reviews: PostReviews,
+    pub(super) required_checks: Vec<String>,
+    pub(super) optional_checks: OptionalChecks,
+    pub(super) rerun_red: bool,
+    #[serde(deserialize_with = "command_or_nothing")]
+    pub(super) log_command: Vec<String>,
 }
 
 impl Github {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{Loaded, location};
 use crate::change::{Bounds, FixBound, ReviewRules, ReviewStage};
+use crate::check::CheckSettings;
 use crate::clock::Zone;
 use crate::diagnostic::nearest;
 use crate::project_settings::{NotificationChannel, ProjectDayBound, ProjectSettings};
@@ -139,6 +140,16 @@ impl Loaded {
                         .as_ref()
                         .unwrap_or(&common.notification_channels)
                         .contains(&NotificationChannel::Github),
+            },
+            checks: CheckSettings {
+                required: own
+                    .required_checks
+                    .unwrap_or_else(|| config.github.required_checks.clone()),
+                optional: own.optional_checks.unwrap_or(config.github.optional_checks),
+                rerun_red: own.rerun_red.unwrap_or(config.github.rerun_red),
+                log_command: own
+                    .log_command
+                    .unwrap_or_else(|| config.github.log_command.clone()),
             },
             implement: config.implement.with(own.implement.unwrap_or_default()),
         }

@@ -15,6 +15,7 @@ use super::sandbox::SandboxTable;
 use crate::agent_kind::AgentKind;
 use crate::bounded::{dollars, dollars_or_none, whole, whole_or_none};
 use crate::change::{OnMaxCycles, Shadow, ShadowMode};
+use crate::check::OptionalChecks;
 use crate::clock::Zone;
 use crate::closed_enum::closed_enum;
 use crate::discover::Discover;
@@ -80,11 +81,17 @@ impl Config {
         for command in commands.chain(own_gates).chain([self.github.gh_mut()]) {
             expand(&mut command.0, home);
         }
-        let own_setups = self
+        let own_commands = self
             .projects
             .values_mut()
-            .filter_map(|project| project.setup.as_mut());
-        for words in own_setups.chain([&mut self.setup, &mut self.sandbox.wrapper]) {
+            .flat_map(|project| [project.setup.as_mut(), project.log_command.as_mut()])
+            .flatten();
+        let common = [
+            &mut self.setup,
+            &mut self.sandbox.wrapper,
+            &mut self.github.log_command,
+        ];
+        for words in own_commands.chain(common) {
             expand(words, home);
         }
     }
@@ -254,6 +261,11 @@ pub(crate) struct ProjectOverrides {
     pub(super) skip_tests: Option<bool>,
     pub(super) notify_on_ready: Option<bool>,
     pub(super) notification_channels: Option<Vec<NotificationChannel>>,
+    pub(super) required_checks: Option<Vec<String>>,
+    pub(super) optional_checks: Option<OptionalChecks>,
+    pub(super) rerun_red: Option<bool>,
+    #[serde(default, deserialize_with = "command_or_nothing_if_set")]
+    pub(super) log_command: Option<Vec<String>>,
     #[serde(default, deserialize_with = "command_or_nothing_if_set")]
     pub(super) setup: Option<Vec<String>>,
     pub(super) setup_again_on: Option<Vec<String>>,
@@ -379,7 +391,9 @@ fn own_shadow_as_written<S: serde::Serializer>(
 }
 
 /// Parses a command, or the empty list.
-fn command_or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+pub(super) fn command_or_nothing<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<String>, D::Error> {
     let words = Vec::deserialize(deserializer)?;
     has_program(&words)?;
     Ok(words)

@@ -336,6 +336,7 @@ fn a_project_overrides_what_it_names() {
         gates: common.gates.clone(),
         implement: common.implement.clone(),
         review: common.review,
+        checks: common.checks.clone(),
         gate_in: GateIn::Checkout,
         red_base: RedBase::Hold,
         worktree_roots: vec![home.path("trees")],
@@ -569,6 +570,10 @@ fn every_setting_is_shown_with_where_it_comes_from() {
     github.bots = []  (default)
     github.bot_presets = []  (default)
     github.reviews = "request_changes"  (default)
+    github.required_checks = []  (default)
+    github.optional_checks = "show"  (default)
+    github.rerun_red = true  (default)
+    github.log_command = []  (default)
     push.forbidden = [".github/workflows/**", ".github/actions/**", "CODEOWNERS", ".github/CODEOWNERS", "docs/CODEOWNERS", ".gitmodules"]  (default)
     push.max_file_kb = 10240  (default)
     push.max_files = 500  (default)

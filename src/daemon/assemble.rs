@@ -208,6 +208,9 @@ fn intake_settings(loaded: &Loaded, definitions: &[Definition]) -> intake::Setti
             own
         }),
         host: host(),
+        log_dir: loaded.state_folder(),
+        log_env: config::agent_environment(&[]),
+        secrets: config::forge_secrets(),
     }
 }
 

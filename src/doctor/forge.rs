@@ -6,6 +6,7 @@ use super::{CALL, Check, Surroundings};
 use crate::clock::{self, Time};
 use crate::config;
 use crate::github::{Account, Github, GithubError};
+use crate::text::list;
 
 /// The oldest and the newest gh that remand was tested with.
 const TRIED: [(u32, u32); 2] = [(2, 23), (2, 102)];
@@ -35,10 +36,15 @@ pub(super) async fn gh(around: Arc<Surroundings>) -> Vec<Check> {
     }];
     // Without gh there is nothing to ask.
     if !matches!(version, Err(GithubError::NoGh)) {
+        let is_logged_in = matches!(&account, Some((Ok(_), _)));
         checks.extend(account.map_or_else(
             || vec![Check::ok("GitHub", "not checked (--offline)")],
             |(account, at)| of_account(&around, &github, &account, at),
         ));
+        // Last: these requests count, too.
+        if is_logged_in {
+            checks.extend(check_rights(&around, &github).await);
+        }
     }
     if !checks.iter().any(|check| check.check == CLOCK) {
         let says = "not checked: GitHub did not return the time (`timedatectl` shows whether the clock is synchronized)";
@@ -125,6 +131,23 @@ fn rights(account: &Account) -> Check {
             "run `gh auth refresh -s repo`, or set GH_TOKEN to a token with the `repo` scope";
         Check::fail("GitHub", says, r#do)
     }
+}
+
+/// Checks whether the token may read checks and logs of the first project on GitHub: fine-grained tokens need a
+/// permission for each.
+async fn check_rights(around: &Surroundings, github: &Github) -> Option<Check> {
+    let mut projects = around.projects.iter();
+    let (repo, branch) = projects
+        .find_map(|project| Some((project.repo.as_deref()?, project.default_branch.as_str())))?;
+    let missing = github.missing_check_rights(repo, branch).await.ok()?;
+    (!missing.is_empty()).then(|| {
+        let says = format!(
+            "the token may not read these of {repo}: {}; red checks are not fixed, or without their logs",
+            list(&missing)
+        );
+        let r#do = "add the permissions to the token (Actions: write, for reruns), or run `gh auth refresh -s repo`";
+        Check::warn("checks", says, r#do)
+    })
 }
 
 fn left(around: &Surroundings, github: &Github) -> Option<Check> {

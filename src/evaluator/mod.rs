@@ -1,5 +1,6 @@
 //! Evaluators: read the blackboard and return proposals. They must not change anything, and they read no clock.
 
+pub(crate) mod checks;
 pub(crate) mod command;
 pub(crate) mod definition;
 pub(crate) mod pr_feedback;

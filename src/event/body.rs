@@ -604,6 +604,12 @@ closed_enum! {
         EvaluatorFailed = "evaluator_failed",
         /// A change that remand cannot continue with.
         SetAside = "set_aside",
+        /// Checks that fail on the merge base as well.
+        ChecksNotOurs = "checks_not_ours",
+        /// A required check that nothing has reported.
+        CheckMissing = "check_missing",
+        /// Checks that ended without a result, and do not run again.
+        ChecksStopped = "checks_stopped",
         ReadFailed = "read_failed",
     }
 }

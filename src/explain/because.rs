@@ -30,6 +30,7 @@ closed_enum! {
         WaitsForHeartbeat = "waits_for_heartbeat",
         WaitsForApproval = "waits_for_approval",
         WaitsForFeedback = "waits_for_feedback",
+        WaitsForChecks = "waits_for_checks",
         NextStage = "next_stage",
         Approved = "approved",
         Merged = "merged",
@@ -90,7 +91,7 @@ mod tests {
             .step_by(2)
             .flat_map(str::split_whitespace)
             .collect();
-        assert_eq!(words.len(), 27, "{words:?}");
+        assert_eq!(words.len(), 28, "{words:?}");
         for word in words {
             assert!(word.parse::<Because>().is_ok(), "{word}");
         }

@@ -1,6 +1,7 @@
 //! Explains why a change is where it is.
 
 use super::because::Because;
+use super::checks::waits_for_checks;
 use super::explanation::Explanation;
 use super::facts::{Daemon, Facts, Holder, Situation};
 use super::note::{Note, not_in_force_command, stop_command, stop_sentence};
@@ -45,6 +46,7 @@ pub(crate) fn explain(facts: &Facts) -> Explanation {
 fn and_trouble(facts: &Facts, explanation: Explanation) -> Explanation {
     overlooked(facts, explanation)
         .notes(Note::not_read(facts))
+        .notes(Note::no_checks(facts))
         .notes(Note::not_posted(facts))
         .notes(Note::stopped(facts))
         .notes(Note::in_shadow(facts))
@@ -380,6 +382,7 @@ fn idle(facts: &Facts) -> Explanation {
                 format!("remand refine {id} --text …"),
             ])
         }
+        (None, State::AwaitingPrFeedback) if facts.waits_for_checks => waits_for_checks(facts),
         (None, State::AwaitingPrFeedback) if is_manual && !is_reviewed_head(facts) => {
             let clause =
                 "its fix is pushed, and it waits for feedback or for you to start its review";

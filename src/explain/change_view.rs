@@ -7,6 +7,7 @@ use super::explanation::Explanation;
 use super::facts::{Around, Daemon, Facts};
 use crate::blackboard::{self as bb, BoardRow, Conn};
 use crate::change::{Change, ChangeId};
+use crate::check::Check;
 use crate::pull_request::PullRow;
 
 /// Change with what it waits for.
@@ -21,6 +22,8 @@ pub(crate) struct ChangeView {
     pub(crate) pr: Option<String>,
     /// Its pull request, as last read.
     pub(crate) pull: Option<PullRow>,
+    /// Checks of its pull request's head, required ones first.
+    pub(crate) checks: Vec<Check>,
     pub(crate) daemon_running: bool,
 }
 
@@ -37,6 +40,7 @@ impl ChangeView {
             pr: facts.pr,
             daemon_running: facts.daemon == Daemon::Runs,
             pull: facts.pull,
+            checks: facts.checks,
             row: facts.row,
         })
     }

@@ -2,6 +2,7 @@
 
 use crate::blackboard::{self as bb, BoardRow, Conn, Project};
 use crate::change::{HoldKind, Shadow, State};
+use crate::check::Check;
 use crate::clock::{Time, Zone};
 use crate::event::body::{self, Action};
 use crate::event::{Event, EventType};
@@ -23,6 +24,10 @@ pub(crate) struct Facts {
     pub(crate) pull: Option<PullRow>,
     /// Name of its pull request, as `owner/repo#42`.
     pub(crate) pr: Option<String>,
+    /// Checks of its pull request's head.
+    pub(crate) checks: Vec<Check>,
+    /// True if it waits for nothing but these.
+    pub(crate) waits_for_checks: bool,
     /// Posts for the pull request that could not be made yet.
     pub(crate) unposted: Vec<bb::Intent>,
     /// Posts for the pull request that were refused.
@@ -150,11 +155,16 @@ impl Facts {
             _ => bb::rejections_of(conn, id, Some(RejectionState::Pending))?,
         };
         let (mut pull, mut pr, mut unposted, mut refused) = (None, None, Vec::new(), Vec::new());
+        let (mut checks, mut waits_for_checks) = (Vec::new(), false);
         if let Some(number) = change.pr_number {
             pull = bb::pull_of_change(conn, id)?;
             pr = Some(pr_name(&bb::project(conn, &change.project_id)?, number));
             unposted = bb::waiting_posts(conn, id)?;
             refused = bb::refused_posts(conn, id)?;
+            checks = bb::checks_of(conn, id)?;
+            let is_open = |pull: &PullRow| !pull.checks.is_green();
+            waits_for_checks =
+                pull.as_ref().is_some_and(is_open) && bb::is_past_review(conn, change)?;
         }
         let (mut shadow, mut shadow_review) = (None, None);
         if let Some(item) = row.open_item.as_ref().filter(|_| change.shadow) {
@@ -171,6 +181,8 @@ impl Facts {
             holder: row.open_item.as_ref().map_or(Holder::Nobody, holder_of),
             pull,
             pr,
+            checks,
+            waits_for_checks,
             unposted,
             refused,
             stops: match change.stopped {

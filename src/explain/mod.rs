@@ -5,6 +5,7 @@
 mod because;
 mod change;
 mod change_view;
+mod checks;
 mod explanation;
 mod facts;
 mod history;

@@ -27,6 +27,8 @@ pub(crate) enum Note {
         trouble: String,
         again: Again,
     },
+    /// The checks of the pull request cannot be read.
+    NoChecks(String),
     /// Posts that are not on the pull request yet: nobody sees them there.
     NotPosted {
         posts: Posts,
@@ -90,6 +92,11 @@ impl Note {
         })
     }
 
+    pub(super) fn no_checks(facts: &Facts) -> Option<Self> {
+        let trouble = facts.pull.as_ref()?.checks_trouble.clone();
+        trouble.map(Self::NoChecks)
+    }
+
     pub(super) fn not_posted(facts: &Facts) -> impl Iterator<Item = Self> {
         let waiting = Posts::of(&facts.unposted).map(|posts| Self::NotPosted {
             posts,
@@ -142,6 +149,7 @@ impl Note {
             | Self::WaitAfter(_)
             | Self::ForPerson { .. }
             | Self::NotRead { .. }
+            | Self::NoChecks(_)
             | Self::NotPosted { .. }
             | Self::ClockSetBack { .. } => None,
         }
@@ -159,6 +167,7 @@ impl fmt::Display for Note {
             Self::NotRead { trouble, again } => {
                 write!(f, "cannot read its PR{again}: {trouble}")
             }
+            Self::NoChecks(trouble) => write!(f, "cannot read its checks: {trouble}"),
             Self::NotPosted { posts, again } => {
                 write!(f, "cannot post {posts}{again}: {}", posts.trouble)
             }

@@ -17,6 +17,9 @@ use crate::sanitize;
 /// Maximum bytes of one page: a hundred comments of the maximum length (65,536 characters) with their hunks fit.
 pub(super) const CAP: usize = 32 * 1024 * 1024;
 
+/// Maximum bytes kept of a response that is passed on as it arrives: its head, or an error.
+const STREAM_CAP: usize = 256 * 1024;
+
 /// `ENOEXEC`: the file exists and is not a program.
 const ENOEXEC: i32 = 8;
 
@@ -33,6 +36,8 @@ pub(super) struct Call {
     path: String,
     etag: Option<String>,
     body: Option<Vec<u8>>,
+    /// Set if gh may print escape sequences.
+    allows_escapes: bool,
 }
 
 impl Call {
@@ -42,6 +47,7 @@ impl Call {
             path,
             etag: None,
             body: None,
+            allows_escapes: false,
         }
     }
 
@@ -56,12 +62,18 @@ impl Call {
             path,
             etag: None,
             body: Some(body),
+            allows_escapes: false,
         })
     }
 
     /// "Not modified" does not count against the rate limit.
     pub(super) fn unless(mut self, etag: Option<&str>) -> Self {
         self.etag = etag.filter(|etag| is_etag(etag)).map(str::to_owned);
+        self
+    }
+
+    pub(super) fn with_escapes(mut self) -> Self {
+        self.allows_escapes = true;
         self
     }
 
@@ -91,6 +103,9 @@ impl Call {
         }
         if self.body.is_some() {
             words.extend(["--input".into(), "-".into()]);
+        }
+        if self.allows_escapes {
+            words.push("--allow-escape-sequences".into());
         }
         words.push(OsString::from(&self.path));
         words
@@ -131,9 +146,28 @@ impl Github {
         stdin: Option<Vec<u8>>,
         deadline: Instant,
     ) -> Result<ShortOutput, ProcessError> {
+        process::short(&self.command(words, stdin, deadline)).await
+    }
+
+    /// Makes a call whose output is passed on as it arrives, because it may be of any size. The result has its first
+    /// bytes.
+    pub(super) async fn stream(
+        &self,
+        call: &Call,
+        deadline: Instant,
+        each: &mut (dyn FnMut(&[u8]) + Send),
+    ) -> Result<ShortOutput, ProcessError> {
+        let command = Short {
+            cap: STREAM_CAP,
+            ..self.command(&call.words(), None, deadline)
+        };
+        process::stream(&command, each).await
+    }
+
+    fn command(&self, words: &[OsString], stdin: Option<Vec<u8>>, deadline: Instant) -> Short {
         let shared = &self.shared;
         let mut argv = shared.argv.iter().map(OsString::from);
-        let short = Short {
+        Short {
             program: argv.next().unwrap_or_default(),
             args: argv.chain(words.iter().cloned()).collect(),
             cwd: shared.cwd.clone(),
@@ -142,8 +176,7 @@ impl Github {
             limit: deadline.saturating_duration_since(Instant::now()),
             cap: CAP,
             is_wrapped: false,
-        };
-        process::short(&short).await
+        }
     }
 
     pub(super) fn not_run(&self, path: &str, error: &ProcessError) -> GithubError {

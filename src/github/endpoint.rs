@@ -52,6 +52,29 @@ pub(super) fn commit(repo: &str, sha: &str) -> Result<String> {
     }
 }
 
+/// Returns the path of a commit with its checks: `repos/owner/name/commits/SHA`.
+pub(super) fn checks(repo: &str, sha: &str) -> Result<String> {
+    let path = commit(repo, sha)?;
+    Ok(path.replacen("/git/commits/", "/commits/", 1))
+}
+
+/// Returns the path of a branch: `repos/owner/name/branches/feature%2Fx`.
+pub(super) fn branch(repo: &str, kind: &str, branch: &str) -> Result<String> {
+    let path = format!("{}/{kind}", repository(repo)?);
+    if branch.is_empty() {
+        return Err(GithubError::NotFound { path });
+    }
+    let branch: String = branch.bytes().map(encoded).collect();
+    Ok(format!("{path}/{branch}"))
+}
+
+/// Returns the path of the comparison of a commit with a branch: `repos/owner/name/compare/main...SHA`.
+pub(super) fn compare(repo: &str, base: &str, head: &str) -> Result<String> {
+    let base = branch(repo, "compare", base)?;
+    commit(repo, head)?;
+    Ok(format!("{base}...{head}?per_page=1"))
+}
+
 /// Escapes a login as one component of a path: those of bots end in `[bot]`. Returns `None` if it
 /// is not a valid login.
 pub(super) fn login(login: &str) -> Option<String> {

@@ -14,6 +14,7 @@
 //! match.
 
 mod call;
+mod checks;
 mod classify;
 mod endpoint;
 mod error;
@@ -40,6 +41,7 @@ use tokio::sync::watch;
 use crate::clock::Time;
 use crate::process::os_variables;
 
+pub(crate) use checks::RequiredChecks;
 pub(crate) use error::{GithubError, Result};
 pub(crate) use fetch::{Fetch, KeptPages};
 pub(crate) use new_pull::{NewPull, Opened, PullRefusal, RefusalCause};

@@ -66,6 +66,17 @@ impl Github {
         path: &str,
         known: &Marks,
     ) -> Result<Pages<T>> {
+        self.pages_in(fetch, path, known, read_body::<Vec<T>>).await
+    }
+
+    /// Like `list_in`, for a list whose pages `parse` reads.
+    pub(super) async fn pages_in<T>(
+        &self,
+        fetch: &mut Fetch,
+        path: &str,
+        known: &Marks,
+        parse: impl Fn(&str, &[u8]) -> Result<Vec<T>>,
+    ) -> Result<Pages<T>> {
         let deadline = fetch.deadline().min(self.deadline());
         let joint = if path.contains('?') { '&' } else { '?' };
         let mut pages = Pages {
@@ -88,7 +99,7 @@ impl Github {
             let mark = match &kept.body {
                 None => mark.cloned(),
                 Some(body) => {
-                    let items: Vec<T> = read_body(&path, body.as_bytes())?;
+                    let items = parse(&path, body.as_bytes())?;
                     let mark = Mark {
                         etag: kept.etag.clone(),
                         count: items.len(),

@@ -199,7 +199,7 @@ impl Github {
     }
 
     /// Reads a path unless it still has the ETag, as part of a fetch.
-    async fn read_unless<J: DeserializeOwned + Into<T>, T>(
+    pub(super) async fn read_unless<J: DeserializeOwned + Into<T>, T>(
         &self,
         fetch: &Fetch,
         path: &str,

@@ -5,6 +5,7 @@
 //! is requested again and nothing is missed.
 
 mod adopt;
+mod checks;
 mod discover;
 mod error;
 mod local_branches;
@@ -18,6 +19,8 @@ mod tests;
 mod trust;
 mod worktree_choice;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +35,7 @@ use crate::git::Git;
 use crate::github::{Github, GithubError};
 use crate::project_settings::ProjectSettings;
 use crate::remote::Remote;
+use crate::secret::Secret;
 
 pub(crate) use adopt::Ask;
 pub(crate) use error::{IntakeError, Result};
@@ -84,6 +88,11 @@ pub(crate) struct Settings {
     pub(crate) rules: RulesOf,
     /// This machine.
     pub(crate) host: String,
+    /// Directory and environment of the command that prints the log of a check.
+    pub(crate) log_dir: PathBuf,
+    pub(crate) log_env: BTreeMap<String, String>,
+    /// Secrets that are masked in logs.
+    pub(crate) secrets: Vec<Secret>,
 }
 
 /// Result of one pass.

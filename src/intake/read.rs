@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::checks::{CheckMarks, Ends};
 use super::read_failure::{Kind, REFUSALS, ReadFailure, SLOW_READS, too_slow, trouble};
 use super::remote_head::ForgeHead;
 use super::trust::{Known, Written, by_permission, known};
-use super::{Intake, Result, Settings, waits};
+use super::{Intake, IntakeError, Result, Settings, waits};
 use crate::blackboard::{self as bb, BoardError, Conn, FailedRead, Project};
 use crate::change::{AdoptedBy, Change, ChangeId, State};
 use crate::clock::{self, Time};
-use crate::github::{Answer, CommentList, Fetch, Github, GithubError, Marks};
+use crate::github::{Answer, CommentList, Fetch, Github, GithubError, KeptPages, Marks};
 use crate::proposal::{Bound, Decision, Escalation, decision};
 use crate::pull_request::{
     Author, Comment, CommentKind, Permission, Pull, PullRow, PullState, Trust, TrustDecision,
@@ -34,6 +35,7 @@ struct ListMarks {
     reviews: Marks,
     review_comments: Marks,
     issue_comments: Marks,
+    checks: CheckMarks,
     /// Comments that wait for their review, by number, with the time when each was first seen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     early: BTreeMap<i64, String>,
@@ -51,7 +53,7 @@ struct Fetched {
 pub(super) struct Before {
     pub(super) change: Change,
     pub(super) project: Project,
-    repo: String,
+    pub(super) repo: String,
     /// Known comments by key, with the time of their last update.
     known_comments: BTreeMap<String, String>,
     /// The newest event.
@@ -113,6 +115,31 @@ impl Intake {
             new: &comments,
         };
         let head = self.actual_head(&before, row, &forge).await?;
+        let is_open = state == PullState::Open && !before.change.state.is_over();
+        let checks = if is_open {
+            let ends = Ends {
+                repo: &before.repo,
+                head: &head,
+                base: pull.map_or(row.base_ref.as_str(), |pull| pull.base_ref.as_str()),
+            };
+            let known = &fetched.marks.checks;
+            // With its own time: looking up permissions is no part of it.
+            let mut own = Github::begin_fetch(self.settings.fetch_limit, KeptPages::default());
+            let read = Box::pin(self.checks(&mut own, &before, &ends, known)).await;
+            match read {
+                Ok((checks, marks)) => {
+                    fetched.marks.checks = marks;
+                    checks
+                }
+                Err(IntakeError::Github(_)) if own.is_over() => {
+                    self.keep_for_next_fetch(row, fetch).await?;
+                    return Ok(0);
+                }
+                Err(error) => return Err(error),
+            }
+        } else {
+            None
+        };
         let head_since = self.head_since(&before.repo, row, &head, &comments).await?;
         let read = bb::Read {
             change_id,
@@ -121,6 +148,7 @@ impl Intake {
             purpose,
             head,
             comments,
+            checks,
             head_since: head_since.map(|date| date.min(begun)),
             marks: serde_json::to_value(&fetched.marks).map_err(BoardError::from)?,
             begun,
@@ -161,6 +189,7 @@ impl Intake {
             reviews: reviews.marks,
             review_comments: review_comments.marks,
             issue_comments: issue_comments.marks,
+            checks: known.checks,
             early: BTreeMap::new(),
         };
         Ok(Fetched {

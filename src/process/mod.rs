@@ -48,7 +48,7 @@ pub(crate) use finished::{CommandEnd, FinishedCommand};
 pub(crate) use foreground::foreground;
 pub(crate) use id::ProcessId;
 pub(crate) use no_dump::close_memory;
-pub(crate) use oneshot::{Short, ShortOutput, os_variables, short};
+pub(crate) use oneshot::{Short, ShortOutput, os_variables, short, stream};
 pub(crate) use output::{Follow, Stream, read_output, written_at};
 pub(crate) use reap::{SETTLE, claim_folder, end_marked, settle};
 pub(crate) use run_dir::{ended_at, read_exit, remove_folder};

@@ -70,18 +70,27 @@ pub(crate) fn os_variables(env: BTreeMap<String, String>) -> BTreeMap<OsString, 
 
 /// Runs a command to its end. If dropped before that, its group is killed.
 pub(crate) async fn short(cmd: &Short) -> Result<ShortOutput, ProcessError> {
+    stream(cmd, &mut |_| {}).await
+}
+
+/// Like [`short`], and also passes on each piece of stdout as it arrives, including what is not kept.
+pub(crate) async fn stream(
+    cmd: &Short,
+    each: &mut (dyn FnMut(&[u8]) + Send),
+) -> Result<ShortOutput, ProcessError> {
     let (mut child, _known) = spawn(cmd)?;
     let group = Group::of(&child);
     let (mut stdout, mut stderr) = (Capped::new(cmd.cap), Capped::new(cmd.cap));
     let (to_stdin, from_stdout, from_stderr) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let ended = {
+        let mut nothing = |_: &[u8]| {};
         let mut streams = pin!(async {
             let input = cmd.stdin.as_deref().unwrap_or_default();
             tokio::join!(
                 feed(to_stdin, input),
-                stdout.fill(from_stdout),
-                stderr.fill(from_stderr)
+                stdout.fill(from_stdout, each),
+                stderr.fill(from_stderr, &mut nothing)
             );
         });
         let mut limit = pin!(tokio::time::sleep(cmd.limit));
@@ -228,12 +237,17 @@ impl Capped {
     }
 
     /// Reads to the end, including what is not kept: the command must not block on a full pipe.
-    async fn fill(&mut self, stream: Option<impl AsyncRead + Unpin>) {
+    async fn fill(
+        &mut self,
+        stream: Option<impl AsyncRead + Unpin>,
+        each: &mut (dyn FnMut(&[u8]) + Send),
+    ) {
         let Some(mut stream) = stream else { return };
         let mut buffer = vec![0; 16 * 1024];
         while let Ok(n) = stream.read(&mut buffer).await
             && n > 0
         {
+            each(buffer.get(..n).unwrap_or_default());
             let keep = n.min(self.cap - self.bytes.len());
             self.bytes
                 .extend_from_slice(buffer.get(..keep).unwrap_or_default());

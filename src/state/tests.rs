@@ -7,6 +7,7 @@ fn facts() -> Facts {
         self_review: true,
         on_max_cycles: OnMaxCycles::Escalate,
         escalated_from: None,
+        checks_green: true,
     }
 }
 
@@ -20,12 +21,21 @@ fn all_facts() -> Vec<Facts> {
                     self_review,
                     on_max_cycles,
                     escalated_from: None,
+                    checks_green: true,
                 });
                 all.push(Facts {
                     has_pr,
                     self_review,
                     on_max_cycles,
                     escalated_from: Some(State::SelfReviewFailed),
+                    checks_green: true,
+                });
+                all.push(Facts {
+                    has_pr,
+                    self_review,
+                    on_max_cycles,
+                    escalated_from: None,
+                    checks_green: false,
                 });
             }
         }
@@ -138,7 +148,7 @@ fn every_state_with_every_trigger() {
             refused += usize::from(expected.is_err());
         }
     }
-    assert_eq!(S::ALL.len() * T::ALL.len(), 400);
+    assert_eq!(S::ALL.len() * T::ALL.len(), 416);
     assert!(
         refused > 200,
         "most pairs are not moves, {refused} were refused"
@@ -319,5 +329,47 @@ proptest! {
             prop_assert!(model.total <= finished_before + 1);
             prop_assert_eq!(model.state == State::Escalated, model.facts.escalated_from.is_some());
         }
+    }
+}
+
+#[test]
+fn a_change_is_not_ready_before_its_checks_have_passed() {
+    use State as S;
+    use Trigger as T;
+    let open = Facts {
+        has_pr: true,
+        checks_green: false,
+        ..facts()
+    };
+    let green = Facts {
+        checks_green: true,
+        ..open
+    };
+    for (state, trigger, facts, expected) in [
+        (
+            S::ReviewingPr,
+            T::ReviewApproved,
+            open,
+            Move::To(S::AwaitingPrFeedback),
+        ),
+        (S::AwaitingPrFeedback, T::NothingPending, open, Move::Stay),
+        (
+            S::AwaitingPrFeedback,
+            T::NothingPending,
+            green,
+            Move::To(S::ReadyForHumanReview),
+        ),
+        (
+            S::ReadyForHumanReview,
+            T::ChecksOpen,
+            open,
+            Move::To(S::AwaitingPrFeedback),
+        ),
+    ] {
+        assert_eq!(
+            next(state, trigger, facts),
+            Ok(expected),
+            "{state} on {trigger}"
+        );
     }
 }

@@ -75,6 +75,15 @@ fn forge_answers_match_githubs_own_description() {
     let new =
         |head: &str, base: &str| json!({ "title": "x", "head": head, "base": base, "draft": true });
     let at = |rest: &str| format!("{pull}/{rest}");
+    let at_commit = |rest: &str| format!("repos/{{owner}}/{{repo}}/commits/{{ref}}/{rest}");
+    let job = stage.forge.set_check(&head, "test", Some("failure"));
+    let scan = stage
+        .forge
+        .set_check_by("scanner", &head, "scan", Some("failure"));
+    stage.forge.set_check(&head, "lint", Some("success"));
+    stage.forge.set_status(&head, "ci", "success");
+    stage.forge.require("main", &["test"]);
+    stage.forge.protect("main", &["lint"]);
     let cases: Vec<(&str, String, Option<Value>, u16)> = vec![
         ("GET", "user".into(), None, 200),
         ("GET", "rate_limit".into(), None, 200),
@@ -153,6 +162,35 @@ fn forge_answers_match_githubs_own_description() {
         ),
         ("GET", permission.into(), None, 200),
         ("GET", permission.replace("{username}", "nobody"), None, 404),
+        ("GET", at_commit("check-runs"), None, 200),
+        ("GET", at_commit("status"), None, 200),
+        (
+            "GET",
+            format!("{repo}/rules/branches/{{branch}}"),
+            None,
+            200,
+        ),
+        ("GET", format!("{repo}/branches/{{branch}}"), None, 200),
+        ("GET", format!("{repo}/branches/nowhere"), None, 404),
+        ("GET", format!("{repo}/compare/{{basehead}}"), None, 200),
+        (
+            "POST",
+            format!("{repo}/actions/jobs/{{job_id}}/rerun"),
+            Some(json!({})),
+            201,
+        ),
+        (
+            "POST",
+            format!("{repo}/actions/jobs/{{job_id}}/rerun"),
+            Some(json!({})),
+            403,
+        ),
+        (
+            "POST",
+            format!("{repo}/check-runs/{{check_run_id}}/rerequest"),
+            Some(json!({})),
+            201,
+        ),
         ("POST", at("reviews"), Some(review), 200),
         (
             "POST",
@@ -211,6 +249,11 @@ fn forge_answers_match_githubs_own_description() {
             .replace("{issue_number}", "1")
             .replace("{username}", "bob")
             .replace("{commit_sha}", &head)
+            .replace("{ref}", &head)
+            .replace("{branch}", "main")
+            .replace("{basehead}", &format!("main...{head}"))
+            .replace("{job_id}", &job.to_string())
+            .replace("{check_run_id}", &scan.to_string())
             .replace("{comment_id}", &comment.to_string())
             .replace("{review_id}", &rejection.to_string());
         let (status, body) = ask(&socket, method, &path, body.as_ref());
@@ -234,7 +277,8 @@ fn described(shape: &str) -> String {
     let shape = shape.split('?').next().unwrap_or_default();
     let shape = shape
         .replace("/pulls/2", "/pulls/{pull_number}")
-        .replace("/pulls/99", "/pulls/{pull_number}");
+        .replace("/pulls/99", "/pulls/{pull_number}")
+        .replace("/branches/nowhere", "/branches/{branch}");
     let shape = shape.replace(&"0".repeat(40), "{commit_sha}");
     format!("/{}", shape.replace("/nobody/", "/{username}/"))
 }

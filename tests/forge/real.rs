@@ -222,6 +222,56 @@ fn the_real_gh_speaks_to_the_fake() {
     assert!(server.stop().success());
 }
 
+/// Checks, reruns, and a log that another host has, to which the real gh is redirected.
+#[test]
+fn checks_and_logs_are_the_same_through_the_real_gh() {
+    let (stage, server) = stage();
+    let head = stage.world.git(&stage.work, &["rev-parse", "feature"]);
+    let job = stage.forge.set_check(&head, "test", Some("failure"));
+    stage.forge.set_log(
+        job,
+        "one\n\u{1b}[31mtwo\u{1b}[0m\n##[error]three\n",
+        100_000,
+    );
+    stage.forge.set_status(&head, "ci", "pending");
+    stage.forge.require("main", &["test"]);
+    let repo = "repos/ada/engine";
+    let cases = [
+        case(&[
+            "-i",
+            &format!("{repo}/commits/{head}/check-runs?per_page=100&page=1"),
+        ]),
+        case(&[
+            "-i",
+            &format!("{repo}/commits/{head}/status?per_page=100&page=1"),
+        ]),
+        case(&["-i", &format!("{repo}/rules/branches/main?per_page=100")]),
+        case(&["-i", &format!("{repo}/branches/main")]),
+        case(&["-i", &format!("{repo}/branches/nowhere")]),
+        case(&["-i", &format!("{repo}/compare/main...{head}?per_page=1")]),
+        case(&["-i", &format!("{repo}/actions/jobs/{job}/logs")]),
+        case(&[
+            "-i",
+            "--allow-escape-sequences",
+            &format!("{repo}/actions/jobs/{job}/logs"),
+        ]),
+        case(&["-i", &format!("{repo}/actions/jobs/1/logs")]),
+        case(&[
+            "-i",
+            "-X",
+            "POST",
+            &format!("{repo}/actions/jobs/{job}/rerun"),
+        ])
+        .sends(&json!({})),
+    ];
+    for gh in installed() {
+        for case in &cases {
+            both_say_the_same(&stage, &server, &gh, case);
+        }
+    }
+    assert!(server.stop().success());
+}
+
 /// 2.46 does the same; 2.23 accepts more of them.
 #[test]
 fn control_characters_are_shown_as_the_newest_gh_shows_them() {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::run;
 
+mod checks;
 mod late;
 mod server;
 

@@ -13,6 +13,7 @@ pub(crate) struct ApiArgs {
     headers: Vec<(String, String)>,
     pub(crate) include_headers: bool,
     pub(crate) is_silent: bool,
+    pub(crate) allows_escapes: bool,
     reads_stdin: bool,
 }
 
@@ -34,6 +35,7 @@ impl ApiArgs {
             match flag {
                 "-i" | "--include" => parsed.include_headers = true,
                 "--silent" => parsed.is_silent = true,
+                "--allow-escape-sequences" => parsed.allows_escapes = true,
                 "-X" | "--method" => parsed.method = Some(value()?.to_uppercase()),
                 "-H" | "--header" => {
                     let header = value()?;

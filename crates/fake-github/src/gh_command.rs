@@ -167,6 +167,13 @@ fn print(args: &ApiArgs, response: &Response) -> Output {
         Some(Ok(message)) => message,
         None => None,
     };
+    if !is_json(response) && !args.allows_escapes && body.contains(&ESCAPE) {
+        return Output {
+            stdout,
+            stderr: ESCAPES_REFUSED.into(),
+            code: 1,
+        };
+    }
     if !args.is_silent {
         stdout.extend_from_slice(&body);
     }
@@ -184,6 +191,10 @@ fn print(args: &ApiArgs, response: &Response) -> Output {
         code: 1,
     }
 }
+
+/// Start of an escape sequence, which newer versions of gh do not print.
+const ESCAPE: u8 = 0x1b;
+const ESCAPES_REFUSED: &str = "the response contains terminal escape sequences; pass --allow-escape-sequences to output it anyway\n";
 
 /// Returns the hint that gh prints when the token may lack a scope.
 fn scope_hint(response: &Response) -> Option<String> {

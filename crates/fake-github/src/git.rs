@@ -94,6 +94,20 @@ impl Git {
         self.call(git_dir, &args)
     }
 
+    /// Returns `None` if the commits have no common ancestor, or one of them does not exist.
+    pub(crate) fn merge_base(
+        &self,
+        git_dir: &Path,
+        one: &str,
+        other: &str,
+    ) -> Result<Option<String>, FakeGithubError> {
+        match self.call(git_dir, &["merge-base", "--end-of-options", one, other]) {
+            Ok(text) => Ok(Some(text.trim().to_owned())),
+            Err(FakeGithubError::GitFailed { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn call(&self, git_dir: &Path, args: &[&str]) -> Result<String, FakeGithubError> {
         #[expect(
             clippy::disallowed_methods,

@@ -11,6 +11,7 @@
 //!   `http_unix_socket`) and its output can be compared with that of `FILE api …`.
 //! - `FILE check` exits with 0 if the file can be read.
 
+mod check_endpoints;
 mod clock;
 mod diff;
 mod fault;

@@ -26,10 +26,21 @@ impl Page {
 
     /// Returns this page of a list. `path` is the path of the list in links: it has the id of the repository.
     pub(crate) fn response(&self, all: Vec<Value>, request: &Request, path: &str) -> Response {
+        self.response_with(all, request, path, Value::Array)
+    }
+
+    /// Like `response`, with the JSON that `body` makes of the items of the page.
+    pub(crate) fn response_with(
+        &self,
+        all: Vec<Value>,
+        request: &Request,
+        path: &str,
+        body: impl FnOnce(Vec<Value>) -> Value,
+    ) -> Response {
         let last = all.len().div_ceil(self.size).max(1);
         let first = (self.number - 1).saturating_mul(self.size);
         let items: Vec<Value> = all.into_iter().skip(first).take(self.size).collect();
-        let response = Response::json(200, &Value::Array(items));
+        let response = Response::json(200, &body(items));
         let mut links = Vec::new();
         if self.number > 1 {
             links.push((self.number - 1, "prev"));

@@ -19,6 +19,10 @@ pub(crate) enum Payload {
     Created(Value, String),
     /// All items of a list, before pagination.
     List(Vec<Value>),
+    /// All items of a list that is under a key of an object, with the rest of the object.
+    ListIn(&'static str, Value, Vec<Value>),
+    /// Any other response.
+    Response(Response),
 }
 
 /// The reason why an endpoint has no result.

@@ -1,16 +1,17 @@
 //! Routes a request to its endpoint, and adds rate limits and ETags to the response.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::FakeGithubError;
 use crate::git::{Git, update_branches};
+use crate::json::merge;
 use crate::pagination::Page;
 use crate::request::{API, Request};
 use crate::response::{EndpointError, Payload, Response, not_found, refusal};
 use crate::review_json::PullRef;
 use crate::state::{GithubState, Permission};
-use crate::{clock, pull_endpoints, read_endpoints, write_endpoints};
+use crate::{check_endpoints, clock, pull_endpoints, read_endpoints, write_endpoints};
 
 /// Length of a rate limit window in seconds.
 const WINDOW_S: i64 = 3600;
@@ -205,6 +206,32 @@ fn in_repo(
         ("GET", ["issues", n, "comments"]) => {
             read_endpoints::comments_of_issue(github, &on(n)?, request)?
         }
+        ("GET", ["commits", sha, "check-runs"]) => {
+            check_endpoints::check_runs(github, repo, sha, request)?
+        }
+        ("GET", ["commits", sha, "status"]) => {
+            check_endpoints::combined_status(github, repo, sha, request)?
+        }
+        ("GET", ["rules", "branches", branch]) => {
+            check_endpoints::rules(github, repo, branch, request)?
+        }
+        ("GET", ["branches", branch]) => check_endpoints::branch(github, git, repo, branch)?,
+        ("GET", ["compare", basehead]) => {
+            check_endpoints::compare(github, git, repo, basehead, request)?
+        }
+        ("GET", ["actions", "runs"]) => {
+            Payload::Object(json!({ "total_count": 0, "workflow_runs": [] }))
+        }
+        ("GET", ["actions", "jobs", id, "logs"]) => check_endpoints::job_log(github, repo, id)?,
+        ("POST", ["check-runs", id, "rerequest"]) => {
+            check_endpoints::rerun(github, repo, id, false)?
+        }
+        ("POST", ["actions", "jobs", id, "rerun"]) => {
+            check_endpoints::rerun(github, repo, id, true)?
+        }
+        ("POST", ["actions", "runs", id, "rerun-failed-jobs"]) => {
+            check_endpoints::rerun_failed(github, repo, id)?
+        }
         ("GET", ["git", "commits", sha]) => read_endpoints::commit(github, git, repo, sha)?,
         ("GET", ["collaborators", login, "permission"]) => {
             read_endpoints::permission(github, repo, login)?
@@ -245,5 +272,18 @@ fn into_response(payload: Payload, request: &Request, path: &str) -> Response {
         Payload::Object(value) => Response::json(200, &value),
         Payload::Created(value, url) => Response::json(201, &value).with("Location", url),
         Payload::List(all) => Page::requested(request).response(all, request, path),
+        Payload::ListIn(key, rest, all) => {
+            let total = all.len();
+            let body = |items| {
+                let own = json!({ "total_count": total, key: Value::Array(items) });
+                if rest.is_null() {
+                    own
+                } else {
+                    merge(rest, own)
+                }
+            };
+            Page::requested(request).response_with(all, request, path, body)
+        }
+        Payload::Response(response) => response,
     }
 }

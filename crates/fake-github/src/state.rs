@@ -76,6 +76,65 @@ pub(crate) struct Repo {
     /// Set if drafts are not supported, as in private repositories of some plans.
     #[serde(default)]
     pub(crate) no_drafts: bool,
+    /// Checks by commit.
+    #[serde(default)]
+    pub(crate) checks: BTreeMap<String, CommitChecks>,
+    /// Names of the checks that a rule set requires, by branch.
+    #[serde(default)]
+    pub(crate) rules: BTreeMap<String, Vec<String>>,
+    /// Names of the checks that the protection of a branch requires.
+    #[serde(default)]
+    pub(crate) protection: BTreeMap<String, Vec<String>>,
+    /// Logs by the number of the job.
+    #[serde(default)]
+    pub(crate) logs: BTreeMap<i64, JobLog>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CommitChecks {
+    /// All check runs, including those that a newer one of the same name replaces.
+    #[serde(default)]
+    pub(crate) runs: Vec<CheckRun>,
+    /// Newest status of each context.
+    #[serde(default)]
+    pub(crate) statuses: Vec<Status>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CheckRun {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    /// Slug of the app.
+    pub(crate) app: String,
+    pub(crate) status: String,
+    pub(crate) conclusion: Option<String>,
+    pub(crate) started_at: String,
+    pub(crate) completed_at: Option<String>,
+    /// Workflow run of GitHub Actions that it is a job of; the number of the job is that of the check run.
+    #[serde(default)]
+    pub(crate) workflow: Option<i64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Status {
+    pub(crate) id: i64,
+    pub(crate) context: String,
+    pub(crate) state: String,
+    pub(crate) description: Option<String>,
+    pub(crate) target_url: Option<String>,
+    pub(crate) created_at: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct JobLog {
+    pub(crate) text: String,
+    /// Size of the lines before the text.
+    #[serde(default)]
+    pub(crate) padding_bytes: usize,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 //!
 //! No case may assume that ids commit in order, or that a sequence has no gaps.
 
+mod checks;
 mod claims;
 mod decisions;
 mod ends;

@@ -115,9 +115,20 @@ pub(super) fn review(forge_id: i64, state: ReviewState, body: &str) -> (Comment,
 
 /// Stores a read with these comments.
 pub(super) fn read(story: &mut Story, change: &Change, said: &[(Comment, TrustDecision)]) -> usize {
+    read_with_checks(story, change, said, None)
+}
+
+/// Stores a read with these comments and checks.
+pub(super) fn read_with_checks(
+    story: &mut Story,
+    change: &Change,
+    said: &[(Comment, TrustDecision)],
+    checks: Option<&bb::ReadChecks>,
+) -> usize {
     story
         .step(|conn, now| {
             let read = bb::Read {
+                checks: checks.cloned(),
                 row: bb::pull_row(conn, &shop(), NUMBER)?.expect("it was adopted"),
                 known_head: bb::change(conn, &change.change_id)?.head,
                 change_id: change.change_id.clone(),

@@ -1,12 +1,13 @@
 //! Tasks: from the queue to the pull request, and tasks that wait for others.
 
-use super::pulls::pull;
-use super::story::{Story, failure, finding, new_change};
+use super::pulls::{pull, read_with_checks};
+use super::story::{EVALUATOR, Story, failure, finding, new_change};
 use crate::blackboard::{
     self as bb, GateRejection, ImplementDone, NewTask, OpenedPull, TaskEdit, TaskPlace,
 };
 use crate::change::{Change, ChangeId, FinalVerdict, OnMaxCycles, ReviewStage, State};
 use crate::finding::Verdict;
+use crate::proposal::Proposal;
 use crate::task::{TaskField, TaskIssue, TaskRow, TaskSpec};
 use crate::work::{Priority, RejectionState, Source, Status};
 
@@ -78,8 +79,26 @@ impl Story {
             head,
             found: false,
         };
-        self.step(|conn, now| bb::finish_pull(conn, &claimed.claim(), &opened, now))
-            .unwrap()
+        let opened = self
+            .step(|conn, now| bb::finish_pull(conn, &claimed.claim(), &opened, now))
+            .unwrap();
+        assert_eq!(
+            opened.state,
+            State::AwaitingPrFeedback,
+            "its checks are unread"
+        );
+        let none = bb::ReadChecks {
+            head: opened.head.clone(),
+            ..Default::default()
+        };
+        read_with_checks(self, &opened, &[], Some(&none));
+        let id = &opened.change_id;
+        self.step(|conn, now| {
+            assert!(bb::is_past_review(conn, &opened)?);
+            bb::apply_proposal(conn, EVALUATOR, id, &Proposal::ChecksPassed, now)
+        })
+        .unwrap();
+        self.at(id)
     }
 }
 

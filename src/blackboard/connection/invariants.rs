@@ -254,13 +254,16 @@ fn allowed(event: &Event, was: State, escalated_from: Option<State>, to: State) 
             .into_iter()
             .any(|on_max_cycles| {
                 [false, true].into_iter().any(|self_review| {
-                    let facts = Facts {
-                        has_pr,
-                        self_review,
-                        on_max_cycles,
-                        escalated_from,
-                    };
-                    state::next(was, trigger, facts) == Ok(Move::To(to))
+                    [false, true].into_iter().any(|checks_green| {
+                        let facts = Facts {
+                            has_pr,
+                            self_review,
+                            on_max_cycles,
+                            escalated_from,
+                            checks_green,
+                        };
+                        state::next(was, trigger, facts) == Ok(Move::To(to))
+                    })
                 })
             })
     })

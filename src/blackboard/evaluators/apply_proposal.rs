@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::pull_moves::{ask, over, pause_unwanted, record, reopened, stays_closed};
-use crate::blackboard::forge::{feedback, head_moved};
+use crate::blackboard::forge::{checks, feedback, head_moved};
 use crate::blackboard::operator::pause;
 use crate::blackboard::sql::{Connection, params};
+use crate::blackboard::work::finish;
 use crate::blackboard::work::items::{self, about_item};
 use crate::blackboard::{NewItem, Result, changes, rejections};
-use crate::change::{Change, ChangeId};
+use crate::change::{Change, ChangeId, FinalVerdict};
+use crate::check::CheckAnswer;
 use crate::clock::Time;
 use crate::event::NewEvent;
 use crate::event::body::{self, PullChange, RejectionContext};
@@ -18,6 +20,9 @@ use crate::pull_request::{FeedbackOutcome, PullState};
 use crate::state::Trigger;
 use crate::text::{count, short_sha};
 use crate::work::{Priority, Rejection, RejectionId, RejectionState, ReviewFixMetadata, Source};
+
+/// Actor of a rejection by failing checks.
+const CHECKS: &str = "checks";
 
 /// Maximum bytes of feedback in an item's metadata: the default total for all runs of a fix.
 const COMMENTS_CAP: usize = 1_000_000;
@@ -132,6 +137,40 @@ pub(crate) fn apply_proposal(
             head_moved::review_new_base(conn, id, &reason, now)?;
             Ok(true)
         }
+        Proposal::Rerun { checks: runs, call } => {
+            checks::request_rerun(conn, &change, runs, *call, now)
+        }
+        Proposal::Evidence { checks: failing } => {
+            checks::want_evidence(conn, &change, failing, now)
+        }
+        Proposal::RejectChecks {
+            names,
+            summary,
+            rejected,
+        } => {
+            let is_new = checks::answer_checks(conn, &change, names, CheckAnswer::Rejected)?;
+            if is_new {
+                rejections::reject_change(conn, id, CHECKS, summary, rejected, now)?;
+            }
+            Ok(is_new)
+        }
+        Proposal::ReportChecks {
+            names,
+            code,
+            reason,
+        } => {
+            let answer = if *code == body::SkipCode::ChecksNotOurs {
+                CheckAnswer::NotOurs
+            } else {
+                CheckAnswer::Reported
+            };
+            checks::report_checks(conn, &change, names, (*code, answer), reason, now)
+        }
+        Proposal::ChecksPassed => checks_passed(conn, &change, now),
+        Proposal::ChecksOpen => {
+            changes::advance(conn, id, Trigger::ChecksOpen, "remand", now)?;
+            Ok(true)
+        }
         Proposal::Unwanted { reason } => pause_unwanted(conn, id, reason, now),
         Proposal::Wanted => {
             pause::resume_by_rules(conn, id, now)?;
@@ -139,6 +178,24 @@ pub(crate) fn apply_proposal(
             record(conn, id, PullChange::Wanted, summary, now)
         }
     }
+}
+
+/// Moves a change to the person who reviews it. One whose loop ended at its limit still needs that person's decision.
+fn checks_passed(conn: &Connection, change: &Change, now: Time) -> Result<bool> {
+    let id = &change.change_id;
+    // A review by remand on the pull request says by itself that it passed.
+    let after = if change.opens_pr || !change.is_reviewed() {
+        finish::ready_on_pull(conn, id, now)?
+    } else {
+        changes::advance(conn, id, Trigger::NothingPending, "remand", now)?
+    };
+    if after.final_verdict == Some(FinalVerdict::MaxCyclesReached) {
+        conn.run(
+            "UPDATE changes SET human_review_required = 1 WHERE change_id = :id",
+            params! { id },
+        )?;
+    }
+    Ok(after.state != change.state)
 }
 
 fn create_fix(

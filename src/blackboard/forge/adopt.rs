@@ -1,6 +1,6 @@
 //! Adopts a pull request: it enters the loop as a change, with its first review queued.
 
-use super::{pull_request_text, pulls};
+use super::{checks, pull_request_text, pulls};
 use crate::blackboard::sql::{Connection, params};
 use crate::blackboard::work::{finish, items};
 use crate::blackboard::{BoardError, NewChange, Result, changes};
@@ -62,6 +62,7 @@ pub(crate) fn adopt(conn: &Connection, adoption: &Adoption, now: Time) -> Result
     pull_request_text::set_purpose(conn, id, &adoption.purpose, now)?;
     let change = crate::blackboard::change(conn, id)?;
     if change.state == State::AwaitingPrFeedback && !change.is_reviewed() {
+        checks::expect_checks(conn, id)?;
         let passed = finish::pass_unreviewed(conn, &change, now)?;
         return Ok((passed, true));
     }
@@ -89,7 +90,7 @@ pub(in crate::blackboard) fn attach_pull(
     conn.run(
         "UPDATE pulls SET change_id = :id, acted_on = 'open', etag = NULL, marks = '{}', is_judged = 0,
              read_at = NULL, read_after = 0, next_read = :now, failures = 0, trouble = NULL, trouble_kind = NULL,
-             slow_reads = 0, kept_pages = '{}', description = NULL, issue = NULL
+             slow_reads = 0, kept_pages = '{}', description = NULL, issue = NULL, checks = 'none', checks_trouble = NULL
          WHERE project_id = :project_id AND number = :number",
         params! { id, now, project_id, number },
     )

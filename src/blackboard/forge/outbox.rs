@@ -6,13 +6,16 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::checks;
 use crate::blackboard::Result;
 use crate::blackboard::sql::{Connection, impl_from_row, params};
 use crate::blackboard::work::claim::fenced;
 use crate::change::ChangeId;
+use crate::check::Rerun;
 use crate::clock::Time;
 use crate::event::{EventType, NewEvent, body};
 use crate::intent::{IntentResult, Payload};
+use crate::text::list;
 use crate::work::Claim;
 
 pub(crate) use crate::intent::IntentKind;
@@ -193,15 +196,20 @@ pub(crate) fn post_done(
             r#as: Some(posted.result),
         }
         .into(),
-        Payload::Push(_) | Payload::Answer(_) | Payload::Note(_) | Payload::Ask(_) => {
-            body::Posted {
-                key: intent.key.clone(),
-                kind: Some(intent.kind),
-                url: posted.url.clone(),
-            }
-            .into()
+        Payload::Push(_)
+        | Payload::Answer(_)
+        | Payload::Note(_)
+        | Payload::Ask(_)
+        | Payload::Rerun(_) => body::Posted {
+            key: intent.key.clone(),
+            kind: Some(intent.kind),
+            url: posted.url.clone(),
         }
+        .into(),
     };
+    if let Payload::Rerun(request) = &intent.payload {
+        checks::end_rerun(conn, &intent.change_id, request, Rerun::Done, now)?;
+    }
     let event = NewEvent::about(&intent.change_id, body, posted.summary.clone());
     crate::blackboard::append(conn, &event, now).map(drop)
 }
@@ -232,13 +240,25 @@ fn end_post(
     now: Time,
 ) -> Result<()> {
     if end_intent(conn, &intent.key, result, None, now)? {
+        if let Payload::Rerun(request) = &intent.payload {
+            checks::end_rerun(conn, &intent.change_id, request, Rerun::Refused, now)?;
+        }
         let event = NewEvent::about(
             &intent.change_id,
             body::Skipped {
                 key: Some(intent.key.clone()),
                 ..body::Skipped::because(body::SkipCode::NotPosted, reason)
             },
-            format!("{} was not posted: {reason}", intent.key),
+            match &intent.payload {
+                Payload::Rerun(request) => {
+                    format!("{} was not run again: {reason}", list(&request.names))
+                }
+                Payload::Push(_)
+                | Payload::Review(_)
+                | Payload::Answer(_)
+                | Payload::Note(_)
+                | Payload::Ask(_) => format!("{} was not posted: {reason}", intent.key),
+            },
         );
         crate::blackboard::append(conn, &event, now)?;
     }

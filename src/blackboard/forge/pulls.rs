@@ -4,6 +4,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::checks::{ReadChecks, take_in_checks};
 use super::{feedback, pull_request_text, reopen};
 use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
 use crate::blackboard::work::hold::{Hold, hold_change};
@@ -30,6 +31,8 @@ pub(crate) struct Read {
     pub(crate) comments: Vec<(Comment, TrustDecision)>,
     /// Date of the head commit, if it was requested.
     pub(crate) head_since: Option<Time>,
+    /// `None` if they were not asked for: the pull request or its change has ended.
+    pub(crate) checks: Option<ReadChecks>,
     pub(crate) marks: Value,
     /// Time of the first request: the read may lack later comments.
     pub(crate) begun: Time,
@@ -133,6 +136,9 @@ pub(crate) fn take_in_pull(conn: &Connection, read: &Read, now: Time) -> Result<
             read.{ marks, begun, after, passed_over, head, head_since }
         },
     )?;
+    if let Some(checks) = &read.checks {
+        take_in_checks(conn, &read.change_id, checks, now)?;
+    }
     if stored.trouble.is_some() {
         crate::blackboard::end_read_hold(conn, &read.change_id, now)?;
         reopen::seen_again(conn, &read.change_id, "github", now)?;
@@ -225,10 +231,12 @@ pub(crate) fn judge_again(conn: &Connection, change_id: &ChangeId) -> Result<()>
     )
 }
 
-/// Records the head that we pushed, without waiting for the next read.
+/// Records the head that we pushed, without waiting for the next read. If the old head had checks, the new one will have
+/// some too.
 pub(crate) fn set_head(conn: &Connection, change_id: &ChangeId, head: &str) -> Result<()> {
     conn.run(
-        "UPDATE pulls SET head_sha = :head WHERE change_id = :id",
+        "UPDATE pulls SET checks = CASE WHEN head_sha = :head OR checks = 'none' THEN checks ELSE 'pending' END, head_sha = :head
+         WHERE change_id = :id",
         params! { head, id: change_id },
     )
 }
@@ -367,7 +375,8 @@ pub(crate) fn end_discovery(conn: &Connection, project_id: &ProjectId) -> Result
 impl_from_row! { row => PullRow {
     project_id, number, change_id, title, state, acted_on, draft, author, author_id, head_ref,
     head_sha, head_since, opened_at, base_ref, url, passed_over, etag, marks, read_at,
-    read_after, next_read, failures, trouble, trouble_kind, slow_reads, kept_pages,
+    read_after, next_read, failures, trouble, trouble_kind, slow_reads, kept_pages, checks,
+    checks_trouble,
     labels: row.get::<Json<_>>("labels")?.0,
     purpose: Purpose {
         description: row

@@ -99,3 +99,62 @@ SELECT
     decision, updated_at
 FROM changes
 ORDER BY state <> 'escalated', updated_at DESC;
+
+-- Checks of pull requests.
+ALTER TABLE pulls ADD COLUMN checks TEXT NOT NULL DEFAULT 'none' CHECK (checks IN ('none', 'pending', 'passing', 'failing'));
+ALTER TABLE pulls ADD COLUMN checks_trouble TEXT;
+CREATE TABLE checks (
+    change_id    TEXT NOT NULL REFERENCES changes (change_id),
+    kind         TEXT NOT NULL CHECK (kind IN ('run', 'status', 'missing')),
+    name         TEXT NOT NULL,
+    app          TEXT NOT NULL,
+    head         TEXT NOT NULL,
+    forge_id     INTEGER,
+    required     INTEGER NOT NULL DEFAULT 0 CHECK (required IN (0, 1)),
+    counts       INTEGER NOT NULL DEFAULT 0 CHECK (counts IN (0, 1)),
+    state        TEXT NOT NULL CHECK (state IN ('passing', 'pending', 'failing', 'stopped')),
+    detail       TEXT NOT NULL,
+    url          TEXT,
+    started_at   TEXT,
+    completed_at TEXT,
+    seen_at      TEXT NOT NULL CHECK (seen_at GLOB '????-??-??T??:??:??.???Z'),
+    red_since    TEXT CHECK (red_since GLOB '????-??-??T??:??:??.???Z'),
+    may_rerun    INTEGER NOT NULL DEFAULT 0 CHECK (may_rerun IN (0, 1)),
+    rerun        TEXT CHECK (rerun IN ('open', 'done', 'refused')),
+    rerun_at     TEXT CHECK (rerun_at GLOB '????-??-??T??:??:??.???Z'),
+    reran_id     INTEGER,
+    evidence     TEXT CHECK (evidence IN ('wanted', 'read')),
+    on_base      TEXT CHECK (on_base IN ('passing', 'pending', 'failing', 'stopped')),
+    log          TEXT,
+    log_trouble  TEXT,
+    answer       TEXT CHECK (answer IN ('rejected', 'not_ours', 'reported')),
+    PRIMARY KEY (change_id, kind, app, name)
+) STRICT, WITHOUT ROWID;
+
+-- A new kind of intent.
+CREATE TABLE new_intents (
+    key        TEXT PRIMARY KEY,
+    kind       TEXT NOT NULL CHECK (kind IN ('push', 'review', 'answer', 'note', 'ask', 'rerun')),
+    change_id  TEXT NOT NULL REFERENCES changes (change_id),
+    payload    TEXT NOT NULL CHECK (json_valid(payload)),
+    marker     TEXT,
+    epoch      INTEGER NOT NULL,
+    created_at TEXT NOT NULL,
+    not_before TEXT CHECK (not_before GLOB '????-??-??T??:??:??.???Z'),
+    claimed_by TEXT,
+    tries      INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    trouble    TEXT,
+    result     TEXT,
+    forge_id   TEXT,
+    done_at    TEXT,
+    CHECK ((result IS NULL) = (done_at IS NULL))
+) STRICT;
+INSERT INTO new_intents (key, kind, change_id, payload, marker, epoch, created_at, not_before, claimed_by, tries, trouble, result, forge_id, done_at)
+SELECT key, kind, change_id, payload, marker, epoch, created_at, not_before, claimed_by, tries, trouble, result, forge_id, done_at
+FROM intents ORDER BY rowid;
+DROP TABLE intents;
+ALTER TABLE new_intents RENAME TO intents;
+CREATE INDEX intents_open ON intents (created_at) WHERE done_at IS NULL AND kind <> 'push';
+CREATE INDEX intents_open_pushes ON intents (created_at) WHERE done_at IS NULL AND kind = 'push';
+CREATE INDEX intents_by_change ON intents (change_id, kind);
+CREATE UNIQUE INDEX intents_forge_id ON intents (change_id, forge_id) WHERE forge_id IS NOT NULL;

@@ -335,7 +335,7 @@ pub(crate) fn pass_unreviewed(conn: &Connection, change: &Change, now: Time) -> 
 /// Moves a change whose pull request needs no review by remand: a person is next, and is told so there, once per head.
 pub(crate) fn ready_on_pull(conn: &Connection, id: &ChangeId, now: Time) -> Result<Change> {
     let ready = changes::advance(conn, id, Trigger::NothingPending, "remand", now)?;
-    if ready.notify_ready {
+    if ready.notify_ready && ready.state == State::ReadyForHumanReview {
         let note = NewIntent {
             key: format!("note:ready:{id}:{}", ready.head),
             change_id: id.clone(),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::claim::fenced;
 use super::finish::{change_of, complete, settle};
 use super::{finish, hold, items, waiting};
-use crate::blackboard::forge::{adopt, pulls};
+use crate::blackboard::forge::{adopt, checks, pulls};
 use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
 use crate::blackboard::{BoardError, NewChange, NewItem, Result, changes};
 use crate::change::{Change, ChangeId, FinalVerdict, ReviewStage, State};
@@ -220,6 +220,7 @@ pub(crate) fn finish_pull(
     };
     pulls::see_pull(conn, &change.project_id, &seen, None)?;
     adopt::attach_pull(conn, &change.project_id, pull.number, id, now)?;
+    checks::expect_checks(conn, id)?;
     let created = body::PrCreated {
         repo: Some(opened.repo.clone()),
         number: pull.number,

@@ -87,6 +87,7 @@ pub(crate) fn style_of(because: Because) -> TextStyle {
         | Because::WaitsForHeartbeat
         | Because::WaitsForApproval
         | Because::WaitsForFeedback
+        | Because::WaitsForChecks
         | Because::NextStage
         | Because::Closed
         | Because::PassedOver

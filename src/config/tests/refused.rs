@@ -58,7 +58,7 @@ fn unknown_keys() {
     4 | gate = []
       | ^^^^ did you mean `gates`?
       |
-      = help: settings in [projects.p]: agent, review_agent, gates, gate_in, red_base, worktree_roots, max_fix_cycles, max_total_fixes, max_cost_usd_per_day, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, enabled, self_review_before_pr, auto_address_review_comments, skip_tests, notify_on_ready, notification_channels, setup, setup_again_on, own_worktrees, worktree_ttl_days, shadow, push, implement, discover
+      = help: settings in [projects.p]: agent, review_agent, gates, gate_in, red_base, worktree_roots, max_fix_cycles, max_total_fixes, max_cost_usd_per_day, on_max_cycles, severity_threshold, max_gate_rounds, main_checkout, enabled, self_review_before_pr, auto_address_review_comments, skip_tests, notify_on_ready, notification_channels, required_checks, optional_checks, rerun_red, log_command, setup, setup_again_on, own_worktrees, worktree_ttl_days, shadow, push, implement, discover
     ");
 }
 

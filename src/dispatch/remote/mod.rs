@@ -7,3 +7,4 @@ pub(super) mod pull_request_body;
 pub(super) mod push;
 pub(super) mod remote_sync;
 pub(super) mod reply_intents;
+mod rerun;

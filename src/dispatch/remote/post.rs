@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::post_text as text;
+use super::rerun::rerun;
 use crate::blackboard::{self as bb, Intent, IntentKind, PastReview, PostDone};
 use crate::change::Change;
 use crate::clock;
@@ -189,6 +190,10 @@ impl Dispatch {
                     summary,
                 })
             }
+            (Payload::Rerun(request), None) => {
+                let what = (intent, request);
+                rerun(page.github, &page.repo, &page.change, what).await
+            }
             (Payload::Push(_), None) => Err(Unposted::Never("a push is not a post".into())),
         }
     }
@@ -368,7 +373,7 @@ impl Dispatch {
         let never = is_gone || is_refused;
         // A reply to a deleted comment, or a request to somebody who cannot be asked, is not missed.
         let is_missed = match intent.kind {
-            IntentKind::Ask | IntentKind::Push => false,
+            IntentKind::Ask | IntentKind::Push | IntentKind::Rerun => false,
             IntentKind::Answer => !is_gone,
             IntentKind::Review | IntentKind::Note => true,
         };
@@ -500,7 +505,7 @@ pub(crate) fn forge_mark(holder: &str) -> String {
 
 /// Reason why something was not posted.
 #[derive(Debug, thiserror::Error)]
-enum Unposted {
+pub(super) enum Unposted {
     #[error(transparent)]
     Forge(#[from] GithubError),
     #[error("{0}")]
@@ -526,9 +531,15 @@ fn found(intent: &Intent, comment: &Comment) -> PostDone {
         }
         (IntentKind::Review, CommentKind::Review, _) => IntentResult::Comment,
         (IntentKind::Review, _, _) => IntentResult::IssueComment,
-        (IntentKind::Push | IntentKind::Answer | IntentKind::Note | IntentKind::Ask, _, _) => {
-            IntentResult::Done
-        }
+        (
+            IntentKind::Push
+            | IntentKind::Answer
+            | IntentKind::Note
+            | IntentKind::Ask
+            | IntentKind::Rerun,
+            _,
+            _,
+        ) => IntentResult::Done,
     };
     PostDone {
         result,

@@ -4,6 +4,7 @@ use crate::blackboard::{self as bb, NewIntent, Rest};
 use crate::dispatch::interrupt::Result;
 use crate::dispatch::prompts::prompt_parts::answered;
 use crate::dispatch::task::Task;
+use crate::finding::RaisedBy;
 use crate::intent::{Ask, Note, Payload, Reply};
 use crate::work::Run;
 
@@ -55,7 +56,11 @@ impl Task {
                     sha: Some(head.to_owned()),
                     path: finding.path.clone(),
                     line: finding.line,
-                    text: Some(finding.titled_text()),
+                    // The rest of a check is its log, which is on its own page.
+                    text: match (finding.raised_by, &finding.title) {
+                        (RaisedBy::Check, Some(title)) => Some(title.clone()),
+                        (_, _) => Some(finding.titled_text()),
+                    },
                 };
                 match (reply.comment, &finding.feedback_id) {
                     (Some(_), Some(feedback_id)) => {
