@@ -557,3 +557,27 @@ fn what_cannot_be_reopened_says_what_to_do() {
     refused.fails(1, "before it was implemented");
     play.check();
 }
+
+/// What is asked for during a takeover is fixed after it: the fix that was queued for it meanwhile is
+/// cancelled by the new head, and queued again.
+#[test]
+fn what_is_rejected_during_a_takeover_is_fixed_after_the_handback() {
+    let play = Play::new(&Script::default());
+    play.tick().ok();
+    play.is_ready(1);
+    play.world.remand(&["takeover", "c1"]).ok();
+    play.world
+        .commit(&play.worktree, "mine.txt", "mine\n", "by hand");
+    play.world
+        .remand(&["reject", "c1", "use the other parser"])
+        .report();
+    play.tick().report();
+    play.world.remand(&["handback", "c1"]).ok();
+    play.tick().ok();
+    play.is_ready(2);
+    assert_eq!(play.count("rejections WHERE state = 'pending'"), 0);
+    assert_eq!(
+        play.count("work_items WHERE source = 'review_fix' AND status = 'completed'"),
+        2
+    );
+}

@@ -241,3 +241,37 @@ fn a_task_becomes_a_pull_request_that_is_refined_approved_and_merged() {
     state_changed merged
     ");
 }
+
+/// What a person asks for before the pull request is done before it is opened.
+#[test]
+fn a_rejection_by_a_person_comes_before_the_pull_request() {
+    let stage = PullPlay::unwatched(&script());
+    let play = &stage.play;
+    play.world
+        .remand_in(&play.repo, &["add", "Add a work file", "-a"])
+        .ok();
+    play.world
+        .remand(&["reject", "c1", "use another library"])
+        .ok();
+    stage.tick();
+    assert_eq!(
+        play.state(),
+        "ready_for_human_review",
+        "{:#?}",
+        play.events()
+    );
+    let first = |event: &str| {
+        let sql = format!("SELECT min(id) FROM events WHERE event_type = '{event}'");
+        play.world.sqlite(&sql).parse::<i64>().unwrap()
+    };
+    let last_fix = play
+        .world
+        .sqlite("SELECT max(id) FROM events WHERE event_type IN ('fix_committed', 'fix_pushed')");
+    assert!(
+        last_fix.parse::<i64>().unwrap() < first("pr_created"),
+        "{:#?}",
+        play.events()
+    );
+    assert_eq!(play.count("rejections WHERE state = 'fixed'"), 2);
+    play.check();
+}

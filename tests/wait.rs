@@ -162,7 +162,7 @@ fn the_exit_code_tells_the_end() {
     let opened = run(&stage.play, &["add", "Work", "-a", "--wait"]).ok();
     in_order(
         &opened.stdout,
-        &["c1 ready for human review: verdict MAX_CYCLES_REACHED, 1 fix, 2 reviews"],
+        &["c1 limit reached, pull request open: verdict MAX_CYCLES_REACHED, 1 fix, 2 reviews"],
     );
 
     let fails = Script {

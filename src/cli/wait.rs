@@ -16,7 +16,7 @@ use crate::cli::frame::{CommandContext, CommandError, ExitCode, Format, Line, Te
 use crate::cli::view::print_change::print_answer;
 use crate::clock::{self, Time};
 use crate::daemon;
-use crate::explain::{Around, ChangeView, Daemon, Explanation};
+use crate::explain::{Around, Because, ChangeView, Daemon, Explanation};
 use crate::human_time::span;
 use crate::proposal::Bound;
 use crate::text::{count, list, prefixed};
@@ -290,7 +290,9 @@ impl Follower {
 /// Returns the end of the wait for a change; `None` if it goes on.
 fn end_of(conn: &Conn, id: &ChangeId, around: Around) -> bb::Result<Option<Ended>> {
     let change = bb::change(conn, id)?;
-    let is_manual = is_manual(conn, &change)?;
+    let view = ChangeView::of(conn, id, around)?;
+    let waits_for_start = view.why.because == Because::WaitsForStart;
+    let is_manual = waits_for_start || is_manual(conn, &change)?;
     if !has_settled(&change) && !is_manual && !needs_help(&change) {
         return Ok(None);
     }
@@ -298,10 +300,12 @@ fn end_of(conn: &Conn, id: &ChangeId, around: Around) -> bb::Result<Option<Ended
     if change.state == State::ReadyForHumanReview && has_pending(conn, id)? {
         return Ok(None);
     }
-    let view = ChangeView::of(conn, id, around)?;
-    let code = if change.state.is_approved() {
+    let is_used_up = change.final_verdict == Some(FinalVerdict::MaxCyclesReached);
+    let code = if change.state == State::ReadyForHumanReview && change.has_pr() && is_used_up {
+        Code::LimitReached
+    } else if change.state.is_approved() {
         Code::Ready
-    } else if is_manual && change.state == State::PendingSelfReview {
+    } else if waits_for_start && !has_pending(conn, id)? {
         Code::Implemented
     } else if change.state == State::Closed {
         Code::Closed

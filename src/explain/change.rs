@@ -5,8 +5,9 @@ use super::checks::waits_for_checks;
 use super::explanation::Explanation;
 use super::facts::{Daemon, Facts, Holder, Situation};
 use super::note::{Note, not_in_force_command, stop_command, stop_sentence};
+use super::ready::ready;
 use super::shadow::in_shadow;
-use crate::change::{State, Trigger};
+use crate::change::State;
 use crate::evaluator::review_feedback::{starts_fix, takes_fixes};
 use crate::event::body::{self, Action, Cause, PullChange};
 use crate::event::{Event, EventType};
@@ -384,8 +385,12 @@ fn idle(facts: &Facts) -> Explanation {
         }
         (None, State::AwaitingPrFeedback) if facts.waits_for_checks => waits_for_checks(facts),
         (None, State::AwaitingPrFeedback) if is_manual && !is_reviewed_head(facts) => {
+            let done = match change.budget.total_fixes {
+                0 => "its PR is open",
+                _ => "its fix is pushed",
+            };
             let clause =
-                "its fix is pushed, and it waits for feedback or for you to start its review";
+                format!("{done}, and it waits for feedback or for you to start its review");
             Explanation::new(Because::WaitsForStart, "", clause)
                 .commands([format!("remand review {id}")])
         }
@@ -395,28 +400,20 @@ fn idle(facts: &Facts) -> Explanation {
             let waits = Explanation::new(Because::WaitsForHeartbeat, "", clause);
             and_next_look(facts, waits)
         }
+        (Some(rejection), State::PendingSelfReview) if !change.auto_review => {
+            let clause = format!(
+                "it is implemented, and {} waits for you to start the review or the fix",
+                rejection.rejection_id
+            );
+            Explanation::new(Because::WaitsForStart, "", clause)
+                .commands([format!("remand refine {id}"), format!("remand review {id}")])
+        }
         (Some(rejection), state) => {
             let id = &rejection.rejection_id;
             let clause = format!("{id} is waiting for the current work ({state}) to finish");
             Explanation::new(Because::Waits, "", clause)
         }
-        (None, State::ReadyForHumanReview) => {
-            let lead = match marked_ready_by(facts) {
-                Some(by) => format!("{by} marked it as ready, and it is "),
-                None => "its review passed and it is ".to_owned(),
-            };
-            Explanation::new(
-                Because::WaitsForApproval,
-                &lead,
-                "waiting for your approval",
-            )
-            .and(&format!(" ({})", said_yes(facts)))
-            .commands([
-                format!("remand diff {id}"),
-                format!("remand approve {id}"),
-                format!("remand reject {id} --text …"),
-            ])
-        }
+        (None, State::ReadyForHumanReview) => ready(facts),
         (None, State::Approved) => {
             let moved = facts.newest_of(EventType::StateChanged);
             let by = match moved {
@@ -473,9 +470,10 @@ fn new_head_is_read(facts: &Facts) -> Explanation {
     }
 }
 
-/// True if no fix has changed the head since the pull request was opened or reviewed.
+/// True if no fix has changed the head since it was judged before its pull request was opened.
 fn is_reviewed_head(facts: &Facts) -> bool {
-    facts.row.change.budget.total_fixes == 0
+    let change = &facts.row.change;
+    change.budget.total_fixes == 0 && change.final_verdict.is_some()
 }
 
 /// True if the change was already in this state when it became known.
@@ -509,23 +507,4 @@ fn waits_for_feedback(facts: &Facts) -> Explanation {
         }
         (_, None, Daemon::Runs) => explanation,
     }
-}
-
-/// Returns the person who marked the change as ready, if that was not remand.
-fn marked_ready_by(facts: &Facts) -> Option<&str> {
-    let moved = facts.newest_of(EventType::StateChanged)?;
-    let on = moved.body::<body::StateChanged>()?.on;
-    let is_person = !matches!(moved.actor_id.as_str(), "remand" | "github");
-    let is_marked = on == Some(Cause::Trigger(Trigger::MarkReady));
-    (is_marked && is_person).then_some(moved.actor_id.as_str())
-}
-
-/// Describes remand's own approval. That of a person on the PR may have been withdrawn since.
-fn said_yes(facts: &Facts) -> String {
-    let told = facts
-        .newest(|event| event.event_type == EventType::WorkApproved && event.actor_id == "remand");
-    told.map_or_else(
-        || "without a review by remand".to_owned(),
-        |event| format!("{}, {}", event.summary, ago(event.timestamp, facts.now)),
-    )
 }

@@ -131,9 +131,11 @@ impl<'a> Situation<'a> {
             Self::Shadow | Self::TakenOver => &[EventType::Instructed],
             Self::Open(item) if item.status == Status::Claimed => &[EventType::WorkClaimed],
             Self::Open(_) => &[],
-            Self::Idle if state == State::ReadyForHumanReview => {
-                &[EventType::StateChanged, EventType::WorkApproved]
-            }
+            Self::Idle if state == State::ReadyForHumanReview => &[
+                EventType::StateChanged,
+                EventType::WorkApproved,
+                EventType::Instructed,
+            ],
             Self::Idle => &[EventType::StateChanged],
         }
     }

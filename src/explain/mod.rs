@@ -10,6 +10,7 @@ mod explanation;
 mod facts;
 mod history;
 mod note;
+mod ready;
 mod records;
 mod shadow;
 mod unwatched_pr;

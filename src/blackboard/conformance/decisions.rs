@@ -3,8 +3,8 @@
 use super::story::{Story, finding};
 use crate::blackboard::{self as bb, BoardError, Handback, Takeover};
 use crate::change::{Change, ChangeId, State};
-use crate::event::EventType;
-use crate::event::body::Action;
+use crate::event::body::{self, Action};
+use crate::event::{EventType, NewEvent};
 use crate::finding::{FindingId, Outcome, Verdict};
 use crate::work::{Ended, RejectionEnd, RejectionState, Source, Status};
 
@@ -449,5 +449,52 @@ fn a_change_is_not_reopened_beside_another_one_of_its_branch() {
     let back = story.command(Command::Reopen, &change).unwrap();
     assert_eq!(back.state, State::PendingSelfReview);
     assert_eq!(story.open_items(id).len(), 1);
+    story.check();
+}
+
+#[test]
+fn the_base_of_a_task_that_has_not_begun_is_nobodys_work() {
+    let mut story = Story::begin();
+    let change = story.task(|_| {}).unwrap();
+    let id = &change.change_id;
+    let made = body::WorktreeMade {
+        path: change.worktree.clone(),
+        branch: change.branch.clone(),
+        head: Some(head("e")),
+        restored: false,
+    };
+    story
+        .step(|conn, now| bb::append(conn, &NewEvent::about(id, made, "made"), now))
+        .unwrap();
+    story.taken_over(id);
+    let back = story
+        .step(|conn, now| bb::hand_back(conn, id, &given(head("e"), None), "ann", now))
+        .unwrap();
+    assert_eq!((back.state, back.head.clone()), (State::Queued, head("e")));
+    assert_eq!(story.claim().change.state, State::Implementing);
+    story.check();
+}
+
+#[test]
+fn a_fix_that_a_handback_cancelled_is_queued_again() {
+    let mut story = Story::begin();
+    let change = story.change();
+    let id = &change.change_id;
+    story.review(Verdict::Approved, &[]);
+    story.taken_over(id);
+    story.reject(id, &super::story::no_round());
+    story.beat();
+    story.command(Command::HandBackCommits, &change).unwrap();
+    let fixes = |story: &mut Story| {
+        let items = story.items(id).into_iter();
+        items
+            .filter(|item| item.source == Source::ReviewFix)
+            .count()
+    };
+    let before = fixes(&mut story);
+    story.review(Verdict::Approved, &[]);
+    story.beat();
+    assert_eq!(fixes(&mut story), before, "the same item is used");
+    assert!(story.rejection_states(id).contains(&RejectionState::InFix));
     story.check();
 }

@@ -226,9 +226,13 @@ fn create_fix(
         actor: evaluator.to_owned(),
     };
     // The key is checked before anything else is changed: a late proposal must not cancel the next review.
-    let Some(item) = items::insert_item(conn, change, &new, now)? else {
-        return Ok(false);
+    let is_pending = pending.iter().any(|one| one.rejection_id == *newest);
+    let item = match items::insert_item(conn, change, &new, now)? {
+        // Its fix was cancelled, and it is asked for again.
+        None if is_pending => items::reopen_item(conn, change, &new, now)?,
+        inserted => inserted,
     };
+    let Some(item) = item else { return Ok(false) };
     rejections::reopen_for_rejection(conn, change, now)?;
     // A head that is about to change needs no verdict.
     let reason = "a fix for this head was created";

@@ -213,6 +213,7 @@ fn continue_without(conn: &Connection, change: &Change, actor: &str, now: Time) 
         State::PendingSelfReview | State::AwaitingPrFeedback => {
             review_if_due(conn, &back, actor, now)
         }
+        State::SelfReviewPassed if back.opens_pr => tasks::leave_self_review(conn, back, now),
         // A verdict that was given meanwhile stands.
         State::Queued
         | State::Implementing

@@ -6,12 +6,12 @@ use super::guidance::{Guidance, add_guidance};
 use super::{operator_actions::instruct, pause};
 use crate::blackboard::forge::pulls;
 use crate::blackboard::sql::{Connection, params};
-use crate::blackboard::work::{finish, hold, items, runs, waiting};
+use crate::blackboard::work::{finish, hold, items, runs, tasks, waiting};
 use crate::blackboard::{BoardError, Result, changes, events, rejections};
 use crate::change::{Change, ChangeId, State};
 use crate::clock::Time;
 use crate::event::body::Action;
-use crate::event::{EventType, NewEvent, body};
+use crate::event::{Event, EventType, NewEvent, body};
 use crate::state::Trigger;
 use crate::text::{count, short_sha};
 use crate::work::{Item, RejectionEnd, Source, Status};
@@ -66,6 +66,7 @@ pub(crate) fn take_over(
         "UPDATE changes SET taken_over = 1, updated_at = :now WHERE change_id = :id",
         params! { now, id },
     )?;
+    record_start(conn, &change, now)?;
     hold::block(conn, id)?;
     conn.execute(
         "UPDATE work_items SET status = 'blocked', claimed_by = NULL, lease_expires_at = NULL, epoch = epoch + 1,
@@ -83,6 +84,27 @@ pub(crate) fn take_over(
     let event = NewEvent::about(id, instructed, summary).by(actor);
     crate::blackboard::append(conn, &event, now)?;
     crate::blackboard::change(conn, id)
+}
+
+/// Records the commit that the worktree of a task was made from, if its agent has not started: the base may have moved
+/// since the task was added, and these commits are nobody's work on it.
+fn record_start(conn: &Connection, change: &Change, now: Time) -> Result<()> {
+    let id = &change.change_id;
+    let stage = change.escalated_from.unwrap_or(change.state);
+    if !matches!(stage, State::Queued | State::Implementing) {
+        return Ok(());
+    }
+    for item in items::items_of(conn, id)? {
+        if !runs::runs_of(conn, &item.item_id)?.is_empty() {
+            return Ok(());
+        }
+    }
+    let made = events::events_of_type(conn, id, EventType::WorktreeMade, 1)?;
+    let made = made.first().and_then(Event::body::<body::WorktreeMade>);
+    match made.and_then(|made| made.head) {
+        Some(head) => tasks::begin_branch(conn, id, &head, now),
+        None => Ok(()),
+    }
 }
 
 /// Gives a change back. New commits are its new head; without any, the interrupted item starts

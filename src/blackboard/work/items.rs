@@ -89,6 +89,32 @@ pub(crate) fn insert(
     Ok(Some(item))
 }
 
+/// Opens a cancelled or failed item with the key of a new one again; `None` if there is none.
+pub(crate) fn reopen_item(
+    conn: &Connection,
+    change: &Change,
+    new: &NewItem,
+    now: Time,
+) -> Result<Option<Item>> {
+    let ended: Option<Item> = conn.find(
+        "UPDATE work_items SET status = :status, completed_at = NULL, failure_reason = NULL, not_before = NULL,
+             gate_rounds = 0, lost_runs = 0, asked_again = 0, fix_cycle = :fix_cycle, metadata = :metadata
+         WHERE idempotency_key = :key AND status IN ('failed', 'cancelled') RETURNING *",
+        params! { status: queued_status(Some(change)), key: new.idempotency_key; new.{ fix_cycle, metadata } },
+    )?;
+    let Some(item) = ended else { return Ok(None) };
+    let created = body::WorkCreated {
+        source: Some(item.source),
+        item_id: Some(item.item_id.clone()),
+        idempotency_key: None,
+        again: true,
+    };
+    let summary = format!("{} {} requeued", item.source, item.item_id);
+    let event = about_item(&item, created, summary).by(&new.actor);
+    crate::blackboard::append(conn, &event, now)?;
+    Ok(Some(item))
+}
+
 /// Returns the status of an item that enters the queue.
 pub(crate) fn queued_status(change: Option<&Change>) -> Status {
     let is_blocked = |change: &Change| {

@@ -7,7 +7,7 @@ use super::finish::{change_of, complete, settle};
 use super::{finish, hold, items, waiting};
 use crate::blackboard::forge::{adopt, checks, pulls};
 use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
-use crate::blackboard::{BoardError, NewChange, NewItem, Result, changes};
+use crate::blackboard::{BoardError, NewChange, NewItem, Result, changes, rejections};
 use crate::change::{Change, ChangeId, FinalVerdict, ReviewStage, State};
 use crate::clock::Time;
 use crate::event::body;
@@ -15,7 +15,7 @@ use crate::pull_request::Pull;
 use crate::state::Trigger;
 use crate::task::TaskRow;
 use crate::text::{count, short_sha};
-use crate::work::{Claim, Priority, Source};
+use crate::work::{Claim, Item, Priority, Rejection, RejectionState, Source};
 
 /// Task that is about to enter the loop.
 #[derive(Debug, Clone)]
@@ -175,6 +175,13 @@ pub(crate) fn leave_self_review(conn: &Connection, change: Change, now: Time) ->
     let id = &change.change_id;
     if !change.opens_pr || change.has_pr() {
         return changes::advance(conn, id, Trigger::LocalOnly, "remand", now);
+    }
+    // It is opened once, and not before what a person asked for meanwhile is done.
+    let is_open = |item: &Item| item.source == Source::PullRequest && item.status.is_open();
+    let pending = rejections::rejections_of(conn, id, Some(RejectionState::Pending))?;
+    let starts_fix = |one: &Rejection| change.auto_review || one.by_person;
+    if items::items_of(conn, id)?.iter().any(is_open) || pending.iter().any(starts_fix) {
+        return Ok(change);
     }
     let open = NewItem {
         rejection_id: None,
