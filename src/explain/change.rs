@@ -116,11 +116,14 @@ fn escalated(facts: &Facts) -> Explanation {
         ));
     }
     if commands.is_empty() {
-        return explanation.commands([
-            format!("remand approve {id}"),
-            format!("remand refine {id} --text …"),
-            format!("remand cancel {id}"),
-        ]);
+        let skip = change.lacks_pr().then(|| format!("remand skip {id}"));
+        return explanation
+            .commands([format!("remand approve {id}")])
+            .commands(skip)
+            .commands([
+                format!("remand refine {id} --text …"),
+                format!("remand cancel {id}"),
+            ]);
     }
     explanation.commands_in_sentence(commands)
 }
@@ -405,17 +408,14 @@ fn idle(facts: &Facts) -> Explanation {
                 Some(by) => format!("{by} marked it as ready, and it is "),
                 None => "its review passed and it is ".to_owned(),
             };
-            Explanation::new(
+            let waits = Explanation::new(
                 Because::WaitsForApproval,
                 &lead,
                 "waiting for your approval",
             )
             .and(&format!(" ({})", said_yes(facts)))
-            .commands([
-                format!("remand diff {id}"),
-                format!("remand approve {id}"),
-                format!("remand reject {id} --text …"),
-            ])
+            .commands([format!("remand diff {id}"), format!("remand approve {id}")]);
+            and_no_pr(facts, waits).commands([format!("remand reject {id} --text …")])
         }
         (None, State::Approved) => {
             let moved = facts.newest_of(EventType::StateChanged);
@@ -425,7 +425,10 @@ fn idle(facts: &Facts) -> Explanation {
                 None => "by somebody".to_owned(),
             };
             let clause = format!("approved {by}: ready to merge {}", change.branch);
-            Explanation::new(Because::Approved, "it was ", clause)
+            and_no_pr(
+                facts,
+                Explanation::new(Because::Approved, "it was ", clause),
+            )
         }
         (None, State::SelfReviewFailed) => {
             let clause = "rejected, and the next heartbeat will create a fix";
@@ -460,6 +463,18 @@ fn idle(facts: &Facts) -> Explanation {
         }
     };
     explanation.since(facts.in_state_since())
+}
+
+/// Adds that a change which a person judged before its pull request gets none by itself.
+fn and_no_pr(facts: &Facts, explanation: Explanation) -> Explanation {
+    let change = &facts.row.change;
+    if !change.lacks_pr() {
+        return explanation;
+    }
+    let skip = format!("remand skip {}", change.change_id);
+    explanation
+        .and(&format!("; no PR is opened unless you run `{skip}`"))
+        .commands_in_sentence([skip])
 }
 
 /// Explains a verdict that is about to be withdrawn: its PR has another head.
