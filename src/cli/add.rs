@@ -184,7 +184,7 @@ pub(crate) fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
         _ if args.no_review => ReviewStage::Off,
         // There is no pull request to review it on.
         ReviewStage::OnPr if !opens_pr => ReviewStage::BeforePr,
-        stage => stage,
+        stage @ (ReviewStage::BeforePr | ReviewStage::OnPr | ReviewStage::Off) => stage,
     };
     let new = |branch: &Chosen, actor: &str| NewTask {
         change: NewChange {
