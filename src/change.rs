@@ -381,6 +381,11 @@ impl Change {
         self.pr_number.is_some()
     }
 
+    /// True if remand opens its pull request and has not done so.
+    pub(crate) fn lacks_pr(&self) -> bool {
+        self.opens_pr && !self.has_pr()
+    }
+
     /// True if remand's reviewer reads the change at its present stage.
     pub(crate) fn is_reviewed(&self) -> bool {
         match self.review {

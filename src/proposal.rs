@@ -1,6 +1,6 @@
 //! Proposals of evaluators, as data: evaluators need not know which code applies them.
 
-use crate::change::{ChangeId, FinalVerdict, ProjectId, Spent};
+use crate::change::{Change, ChangeId, FinalVerdict, ProjectId, Spent};
 use crate::check::RerunCall;
 use crate::closed_enum::closed_enum;
 use crate::event::Event;
@@ -307,6 +307,20 @@ impl Decision {
 
     pub(crate) fn approve(id: &ChangeId) -> Self {
         Self::command(format!("remand approve {id}"))
+    }
+
+    /// Accepts a change as it is, with the choice of its pull request if that is not open yet.
+    pub(crate) fn accept(change: &Change) -> Self {
+        let id = &change.change_id;
+        let approve = Self::approve(id);
+        if !change.lacks_pr() {
+            return approve;
+        }
+        let skip = Self::command(format!("remand skip {id}"));
+        Self {
+            text: format!("{approve}, or {skip} to open its PR"),
+            commands: [approve.commands, skip.commands].concat(),
+        }
     }
 
     pub(crate) fn refine(id: &ChangeId) -> Self {

@@ -136,6 +136,8 @@ pub(crate) fn next(state: State, trigger: Trigger, facts: Facts) -> Result<Move,
         (_, T::MarkReady) => S::ReadyForHumanReview,
         (_, T::Approve) => S::Approved,
         (_, T::SkipToPr) if !facts.has_pr && precedes_pr(stage) => S::SelfReviewPassed,
+        // A person ended the review without the pull request, and has it opened after all.
+        (_, T::SkipToPr) if !facts.has_pr && ends_review(stage) => S::SelfReviewPassed,
         (S::Escalated, _) => return Err(NoSuchMove { state, trigger }),
         (_, T::NeedsPerson) => S::Escalated,
 
@@ -155,6 +157,11 @@ fn precedes_pr(state: State) -> bool {
         state,
         State::PendingSelfReview | State::SelfReviewing | State::SelfReviewFailed | State::Refining
     )
+}
+
+/// True for the states in which a person left a change that has no pull request.
+fn ends_review(state: State) -> bool {
+    matches!(state, State::ReadyForHumanReview | State::Approved)
 }
 
 /// Returns the state for an escalated change that a person sends back to the loop. A running state

@@ -8,6 +8,21 @@ pub(crate) fn short_sha(sha: &str) -> &str {
     sha.get(..10).unwrap_or(sha)
 }
 
+/// Quotes a word for a shell.
+pub(crate) fn shell_quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Returns a word that can be pasted into a shell: quoted if it needs that.
+pub(crate) fn typed(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        shell_quoted(word)
+    }
+}
+
 /// Formats a number with its noun: `1 fix`, `2 fixes`, `0 items`.
 pub(crate) fn count(n: usize, noun: &str) -> String {
     let ending = if n == 1 {

@@ -350,8 +350,19 @@ fn a_skipped_review_opens_the_pull_request_with_its_open_findings() {
     play.world
         .remand(&["skip", "c1"])
         .fails(1, "is not implemented yet");
+    for args in [&["approve", "c1"][..], &["verdict", "c1", "APPROVED"]] {
+        let refused = play.world.remand(args);
+        assert!(refused.stderr.contains("remand why c1"), "{refused:?}");
+        refused.fails(1, "is not implemented yet");
+    }
+    let refused = play.world.remand(&["review", "c1"]);
+    assert!(!refused.stderr.contains("--worktree"), "{refused:?}");
+    assert!(refused.stderr.contains("remand why c1"), "{refused:?}");
+    refused.fails(1, "cannot start a review");
     stage.tick();
     assert_eq!(play.state(), "escalated", "{:#?}", play.events());
+    let advice = "accept it (`remand approve c1`, or `remand skip c1` to open its PR)";
+    assert!(play.answer().contains(advice), "{}", play.answer());
     play.world
         .remand(&["skip", "c1", "--why", "good enough"])
         .ok();
@@ -376,6 +387,45 @@ fn a_skipped_review_opens_the_pull_request_with_its_open_findings() {
     play.world
         .remand(&["skip", "c1"])
         .fails(1, "already has a PR");
+    play.check();
+}
+
+/// S0-62, GZ-3: a task that a person accepts before its pull request can get it later, and is told so.
+#[test]
+fn a_task_that_was_accepted_before_its_pull_request_can_have_it_opened() {
+    let stage = PullPlay::unwatched(&Script::default());
+    let play = &stage.play;
+    let run = |args: &[&str]| play.world.remand_in(&play.repo, args);
+    for (id, accept) in [("c1", "approve"), ("c2", "ready")] {
+        run(&["add", "Add a work file"]).ok();
+        stage.tick();
+        let accepted = run(&[accept, id]).ok();
+        let words = accepted.words();
+        assert!(
+            words.contains("without a PR: none will be opened"),
+            "{words}"
+        );
+        let skip = format!("remand skip {id}");
+        let why = play.world.why(id);
+        let answer = why["answer"].as_str().unwrap();
+        assert!(
+            answer.contains(&format!("no PR is opened unless you run `{skip}`")),
+            "{answer}"
+        );
+        assert!(why["commands"].to_string().contains(&skip), "{why}");
+        let waits = run(&["add", "Next", "--after", id]);
+        assert!(waits.stderr.contains(&skip), "{}", waits.stderr);
+        waits.fails(1, "has no pull request whose merge remand would see");
+        run(&["skip", id]).ok();
+        stage.tick();
+        let opened = play.count("changes WHERE pr_number IS NULL");
+        assert_eq!(opened, 0, "{:#?}", play.events());
+        run(&["skip", id]).fails(1, "already has a PR");
+    }
+    run(&["add", "Local", "--local"]).ok();
+    stage.tick();
+    run(&["ready", "c3"]).ok();
+    run(&["skip", "c3"]).fails(1, "there is no review to skip");
     play.check();
 }
 
@@ -509,6 +559,14 @@ fn a_fixer_is_not_given_a_waived_finding() {
 fn a_closed_change_is_reopened_with_the_commits_made_since() {
     let play = Play::new(&Script::default());
     play.world.remand(&["reopen", "c1"]).fails(1, "not closed");
+    // The approval of a person is not a review.
+    play.world.remand(&["approve", "c1"]).ok();
+    play.world.remand(&["cancel", "c1"]).ok();
+    play.world
+        .remand(&["approve", "c1"])
+        .fails(1, "c1 is closed");
+    play.world.remand(&["reopen", "c1"]).ok();
+    assert_eq!(play.state(), "pending_self_review");
     play.world.remand(&["cancel", "c1"]).ok();
     let head = play
         .world
@@ -549,11 +607,12 @@ fn what_cannot_be_reopened_says_what_to_do() {
     assert!(refused.stderr.contains("on GitHub"), "{}", refused.stderr);
     refused.fails(1, "is closed");
     play.world
-        .remand_in(&play.repo, &["add", "Add a work file", "-a"])
+        .remand_in(&play.repo, &["add", "-a", "--", "-$(touch x) it's"])
         .ok();
     play.world.remand(&["cancel", "c2"]).ok();
     let refused = play.world.remand(&["reopen", "c2"]);
-    assert!(refused.stderr.contains("remand add"), "{}", refused.stderr);
+    let quoted = r"`remand add -- '-$(touch x) it'\''s'`";
+    assert!(refused.stderr.contains(quoted), "{}", refused.stderr);
     refused.fails(1, "before it was implemented");
     play.check();
 }

@@ -465,3 +465,31 @@ fn a_kill_at_each_step_opens_one_pull_request() {
         assert_eq!(stage.play.count(intents), 1, "{at}");
     }
 }
+
+/// S1-9, GZ-1: an item that its change cannot use is not requeued.
+#[test]
+fn a_pull_request_is_not_queued_again_where_it_cannot_be_opened() {
+    let stage = stopped(&[]);
+    let play = &stage.play;
+    let item = play
+        .world
+        .sqlite("SELECT item_id FROM work_items WHERE source = 'pull_request'");
+    let requeue = ["item", "requeue", &item];
+    play.world.remand(&["approve", "c1"]).ok();
+    let refused = play.world.remand(&requeue);
+    assert!(refused.stderr.contains("remand skip c1"), "{refused:?}");
+    refused.fails(1, "c1 is approved: its pull request cannot be opened now");
+    let refused = play
+        .world
+        .remand(&["item", "add", "pull_request", "--change", "c1"]);
+    assert!(refused.stderr.contains("remand skip c1"), "{refused:?}");
+    refused.fails(1, "remand queues the pull request");
+    play.world.remand(&["skip", "c1"]).ok();
+    play.world
+        .remand(&requeue)
+        .fails(1, "c1 already has an open pull_request");
+    stage.tick();
+    is_open(&stage, 1);
+    play.world.remand(&requeue).fails(1, "c1 already has PR #");
+    play.check();
+}

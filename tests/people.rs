@@ -48,7 +48,9 @@ fn retry_opens_what_failed_and_goes_on_from_there() {
     assert_eq!(play.state(), "ready_for_human_review");
     assert_eq!(fixes(&play), 1, "the same item");
     assert_eq!(instructed(&play), "ada: retry");
-    play.world.remand(&["retry", "c1"]).fails(
+    let refused = play.world.remand(&["retry", "c1"]);
+    assert!(!refused.stderr.contains("budget"), "{}", refused.stderr);
+    refused.fails(
         1,
         "c1 is ready_for_human_review, not escalated: there is nothing to retry",
     );

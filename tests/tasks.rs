@@ -3,7 +3,7 @@
 
 use crate::support::forge::Review;
 use crate::support::play::{Play, REVIEWS_FIXED, Script};
-use crate::support::pull_play::PullPlay;
+use crate::support::pull_play::{APPROVES, PullPlay};
 
 /// Implements without what the reviewer asks for, and fixes it then. Records its prompts.
 const IMPLEMENTS: &str = r#"
@@ -273,5 +273,22 @@ fn a_rejection_by_a_person_comes_before_the_pull_request() {
         play.events()
     );
     assert_eq!(play.count("rejections WHERE state = 'fixed'"), 2);
+    play.check();
+}
+
+/// S1-8: a review on the pull request comes before "ready" if there will be no pull request.
+#[test]
+fn a_local_task_is_reviewed_although_the_review_is_on_the_pull_request() {
+    let play = Play::without_change(&Script {
+        reviewer: APPROVES,
+        tables: "[loop]\nself_review_before_pr = false\n",
+        ..script()
+    });
+    play.world
+        .remand_in(&play.repo, &["add", "Add a work file", "-a", "--local"])
+        .ok();
+    play.tick().ok();
+    assert_eq!(play.state(), "ready_for_human_review");
+    assert_eq!(play.count("reviews"), 1, "{:#?}", play.events());
     play.check();
 }

@@ -54,6 +54,8 @@ const ROWS: &[&str] = &[
     "refining approve approved",
     "pending_self_review skip_to_pr self_review_passed",
     "escalated skip_to_pr self_review_passed",
+    "ready_for_human_review skip_to_pr self_review_passed",
+    "approved skip_to_pr self_review_passed",
     "escalated retry queued",
     "escalated retry pending_self_review",
     "escalated retry self_review_failed",
@@ -83,6 +85,7 @@ fn every_row_of_the_table_of_states_is_reached() {
         a_task_nobody_reviews,
         a_task_reviewed_on_its_pull_request,
         a_task_that_changes_nothing,
+        tasks_accepted_before_their_pull_request,
         a_bound_with_a_pull_request_anyway,
         gates_before_the_review,
         a_pull_request_that_moves,
@@ -206,6 +209,20 @@ fn a_task_that_changes_nothing() -> World {
     play.tick().ok();
     is_now(&play, "ready_for_human_review");
     play.world
+}
+
+fn tasks_accepted_before_their_pull_request() -> World {
+    let stage = PullPlay::unwatched(&script(""));
+    let play = &stage.play;
+    for title in ["A task", "Another task"] {
+        play.world.remand_in(&play.repo, &["add", title]).ok();
+    }
+    stage.tick();
+    for (id, accept) in [("c1", "approve"), ("c2", "ready")] {
+        play.world.remand(&[accept, id]).ok();
+        play.world.remand(&["skip", id]).ok();
+    }
+    stage.play.world
 }
 
 fn a_bound_with_a_pull_request_anyway() -> World {

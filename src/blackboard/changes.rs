@@ -209,7 +209,11 @@ pub(crate) fn advance(
     let before = change(conn, id)?;
     let checks_green = checks::summary_of(conn, id)?.is_green();
     let facts = Facts::of(&before, checks_green);
-    let to = match state::next(before.state, trigger, facts)? {
+    let no_such_move = |refused| BoardError::NoSuchMove {
+        change: id.clone(),
+        refused,
+    };
+    let to = match state::next(before.state, trigger, facts).map_err(no_such_move)? {
         Move::Stay => return Ok(before),
         Move::To(to) => to,
     };
@@ -224,10 +228,8 @@ pub(crate) fn advance(
         params! { to, escalated_from, now, id, from: before.state },
     )?;
     if moved != 1 {
-        return Err(BoardError::NoSuchMove(state::NoSuchMove {
-            state: before.state,
-            trigger,
-        }));
+        let state = before.state;
+        return Err(no_such_move(state::NoSuchMove { state, trigger }));
     }
     let event = NewEvent::about(
         id,

@@ -208,8 +208,11 @@ pub(crate) enum BoardError {
     },
     #[error("no {kind} `{id}`")]
     NotFound { kind: &'static str, id: String },
-    #[error(transparent)]
-    NoSuchMove(#[from] crate::state::NoSuchMove),
+    #[error("{change}: {refused}")]
+    NoSuchMove {
+        change: crate::change::ChangeId,
+        refused: crate::state::NoSuchMove,
+    },
     /// Somebody else now holds the item, or it was cancelled. Nothing was written.
     #[error("the claim on {item} (epoch {epoch}) is no longer valid")]
     Stale {
@@ -283,7 +286,7 @@ impl BoardError {
             | Self::Closed
             | Self::Batch(_) => true,
             Self::NotFound { .. }
-            | Self::NoSuchMove(_)
+            | Self::NoSuchMove { .. }
             | Self::Stale { .. }
             | Self::Refused { .. }
             | Self::Panicked

@@ -25,10 +25,13 @@ pub(crate) mod branch;
 pub(crate) mod issue;
 pub(crate) mod spec;
 
-use branch::Wanted;
+use branch::{Chosen, Wanted};
 
 /// Maximum number of characters of a title.
 const TITLE_CHARS: usize = 200;
+
+/// Number of times that a branch is chosen if other tasks take it at the same time.
+const TRIES: u32 = 100;
 
 /// Maximum number of bytes of a description, and of a specification.
 const TEXT_BYTES: usize = 1_000_000;
@@ -165,7 +168,6 @@ pub(crate) fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
         project: &project,
         own: None,
     };
-    let branch = wait_for(branch::choose(&ctx.git(&settings), &wanted, ctx))??;
     let task = TaskRow {
         text: body,
         spec,
@@ -178,12 +180,13 @@ pub(crate) fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
     let evaluators = ctx.evaluators(&settings)?;
     let most_fixes =
         settings.max_fix_cycles(project.project_id.as_str(), max_fix_cycles(&evaluators));
-    let stage = if args.no_review {
-        ReviewStage::Off
-    } else {
-        rules.review.stage
+    let stage = match rules.review.stage {
+        _ if args.no_review => ReviewStage::Off,
+        // There is no pull request to review it on.
+        ReviewStage::OnPr if !opens_pr => ReviewStage::BeforePr,
+        stage @ (ReviewStage::BeforePr | ReviewStage::OnPr | ReviewStage::Off) => stage,
     };
-    let new = |actor: &str| NewTask {
+    let new = |branch: &Chosen, actor: &str| NewTask {
         change: NewChange {
             project_id: project.project_id.clone(),
             title: title.clone(),
@@ -212,9 +215,24 @@ pub(crate) fn add(args: &AddArgs, ctx: &mut CommandContext) -> Result<ExitCode> 
         opens_pr,
         after: after.clone(),
     };
-    let id = ctx.write("add_task", |conn, step| {
-        Ok(bb::add_task(conn, &new(&step.actor), step.now)?.change_id)
-    })?;
+    let git = ctx.git(&settings);
+    let mut tries = TRIES;
+    let (id, branch) = loop {
+        let branch = wait_for(branch::choose(&git, &wanted, ctx))??;
+        tries -= 1;
+        let may_choose_again = wanted.named.is_none() && tries > 0;
+        let added = ctx.write("add_task", |conn, step| {
+            // Another task may have taken the name since it was chosen.
+            if may_choose_again && branch.is_taken(conn, &project)? {
+                return Ok(None);
+            }
+            let new = new(&branch, &step.actor);
+            Ok(Some(bb::add_task(conn, &new, step.now)?.change_id))
+        })?;
+        if let Some(id) = added {
+            break (id, branch);
+        }
+    };
     if !opens_pr && rules.implement.open_pr && !args.local {
         let name = &project.project_id;
         let what = format!(

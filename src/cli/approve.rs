@@ -9,7 +9,7 @@ use clap::Args;
 use super::Named;
 use crate::blackboard as bb;
 use crate::change::Change;
-use crate::cli::frame::{CommandContext, CommandError, ExitCode, wait};
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, refused_for, wait};
 use crate::cli::view::print_change::told;
 use crate::work::Status;
 
@@ -18,7 +18,8 @@ use crate::work::Status;
 #[command(
     after_help = "Cancels the change's work items and skips its pending rejections, recording your approval as the \
 reason. Approves the commit that `remand status` shows: if the branch has moved since, the command is refused. \
-Later commits are reviewed again (without a PR, run `remand review`). Nothing is approved or merged on GitHub.\n\n\
+Later commits are reviewed again (without a PR, run `remand review`). Nothing is approved or merged on GitHub. A task \
+that is approved before its PR stays without one, unless you run `remand skip`.\n\n\
 Example:\n  remand approve c3"
 )]
 pub(crate) struct ApproveArgs {
@@ -29,11 +30,20 @@ pub(crate) struct ApproveArgs {
 pub(crate) fn approve(args: &ApproveArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let change = ctx.change(&args.named.change)?;
     refuse_moved(ctx, &change)?;
-    let id = change.change_id;
-    ctx.write("approve", |conn, step| {
+    let id = change.change_id.clone();
+    let approved = ctx.write("approve", |conn, step| {
         bb::approve_by_person(conn, &id, &step.actor, step.now)
-    })?;
-    told(ctx, &id, "is approved")
+    });
+    let after = refused_for(&change, approved)?;
+    told(ctx, &id, is_approved(&after))
+}
+
+/// Describes an approval, which before the pull request leaves the change without one.
+pub(crate) fn is_approved(change: &Change) -> &'static str {
+    match change.lacks_pr() {
+        true => "is approved, without a PR: none will be opened",
+        false => "is approved",
+    }
 }
 
 /// Refuses to approve a head that the loop does not know. Commits that an agent makes during its

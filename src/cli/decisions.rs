@@ -9,18 +9,18 @@ use clap::Args;
 use super::Named;
 use super::approve::{moved_to, refuse_moved};
 use crate::blackboard as bb;
-use crate::change::Change;
+use crate::change::{Change, State};
 use crate::cli::frame::{CommandContext, CommandError, ExitCode, refused_for, said};
 use crate::cli::view::print_change::told;
 use crate::finding::FindingId;
-use crate::git::shell_quoted;
-use crate::text::list;
+use crate::text::{list, typed};
 
 /// Skip the review before the pull request
 #[derive(Debug, Args)]
 #[command(
     after_help = "Cancels the running review or fix. The PR is opened with the findings that are open, after the gates; \
-a change that gets no PR is ready for you. On a PR, use `remand ready`.\n\n\
+a change that gets no PR is ready for you. A task that was approved or marked as ready before its PR gets it. On a PR, \
+use `remand ready`.\n\n\
 Example:\n  remand skip c3 --why 'the finding is wrong'"
 )]
 pub(crate) struct SkipArgs {
@@ -40,14 +40,19 @@ pub(crate) fn skip(args: &SkipArgs, ctx: &mut CommandContext) -> Result<ExitCode
         bb::skip(conn, &id, args.why.as_deref(), &step.actor, step.now)
     });
     refused_for(&change, skipped)?;
-    told(ctx, &id, "skips its review")
+    let is_left = matches!(change.state, State::ReadyForHumanReview | State::Approved);
+    let what = match is_left {
+        true => "will get its PR",
+        false => "skips its review",
+    };
+    told(ctx, &id, what)
 }
 
 /// Mark a change as ready for your approval, without further reviews and fixes
 #[derive(Debug, Args)]
 #[command(
     after_help = "Cancels the running review or fix and skips pending rejections. Nothing is posted, and nothing is approved: \
-`remand approve` does that. A change without a PR stays without one; to open it, use `remand skip` instead. New \
+`remand approve` does that. A change without a PR stays without one, unless you run `remand skip`. New \
 feedback on the PR and new commits are handled as always.\n\n\
 Example:\n  remand ready c3"
 )]
@@ -68,7 +73,7 @@ pub(crate) fn ready(args: &ReadyArgs, ctx: &mut CommandContext) -> Result<ExitCo
         bb::mark_ready(conn, &id, args.why.as_deref(), &step.actor, step.now)
     });
     let after = refused_for(&change, marked)?;
-    let what = match after.opens_pr && !after.has_pr() {
+    let what = match after.lacks_pr() {
         true => "is marked as ready, without a PR: none will be opened",
         false => "is marked as ready",
     };
@@ -105,7 +110,8 @@ pub(crate) fn waive(args: &WaiveArgs, ctx: &mut CommandContext) -> Result<ExitCo
 /// Reopen a closed change
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Its head is reviewed again, unless it was approved before. A change that was closed with its PR is reopened \
+    after_help = "Its head is reviewed again, unless a review has approved that head; `remand approve` and `remand ready` do not count \
+as reviews. A task that was cancelled before it was implemented is added again instead. A change that was closed with its PR is reopened \
 on GitHub: remand notices that by itself.\n\n\
 Example:\n  remand reopen c3"
 )]
@@ -146,14 +152,4 @@ fn no_worktree(ctx: &CommandContext, change: &Change) -> Result<ExitCode> {
         typed(&change.worktree),
         typed(&change.branch)
     ))
-}
-
-/// Returns a word that can be pasted into a shell.
-pub(crate) fn typed(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        shell_quoted(word)
-    }
 }

@@ -166,8 +166,7 @@ fn new_item(
         }
         Some(LoopStep::OpenPull) => {
             let what = "remand queues the pull request of a change itself";
-            let hint = format!("`remand skip {id}` opens it without further reviews");
-            return Err(BoardError::refused_with_hint(what, hint));
+            return Err(BoardError::refused_with_hint(what, way_to_pull(change)));
         }
         Some(LoopStep::Fix) => {
             let hint = format!("`remand reject {id} --text …` creates the rejection and its fix");
@@ -207,16 +206,47 @@ pub(super) fn refuse_useless_review(change: &Change) -> bb::Result<()> {
     }
     let (id, advice) = (&change.change_id, change.submit_advice());
     let what = format!("{id} is {}: cannot start a review", change.state);
+    let stage = change.escalated_from.unwrap_or(change.state);
+    if matches!(stage, State::Queued | State::Implementing) {
+        // There is no commit yet, and perhaps no worktree.
+        let hint = format!("`remand why {id}` explains what it is waiting for");
+        return Err(BoardError::refused_with_hint(what, hint));
+    }
     let hint =
         format!("to have a new commit reviewed, {advice}; `remand why {id}` explains its state");
     Err(BoardError::refused_with_hint(what, hint))
+}
+
+/// Refuses to open the pull request of a change that has one, or whose review has not passed.
+fn refuse_useless_pull(change: &Change) -> bb::Result<()> {
+    let (id, state) = (&change.change_id, change.state);
+    let what = match change.pr_number {
+        Some(number) => format!("{id} already has PR #{number}"),
+        None if state == State::SelfReviewPassed => return Ok(()),
+        None => format!("{id} is {state}: its pull request cannot be opened now"),
+    };
+    Err(BoardError::refused_with_hint(what, way_to_pull(change)))
+}
+
+/// Returns the command that opens the pull request of a change, if there is one.
+fn way_to_pull(change: &Change) -> String {
+    let id = &change.change_id;
+    let facts = crate::state::Facts::from(change);
+    match crate::state::next(change.state, Trigger::SkipToPr, facts) {
+        Ok(_) if change.lacks_pr() => {
+            format!("`remand skip {id}` opens it without further reviews")
+        }
+        Ok(_) | Err(_) => format!("`remand why {id}` explains its state"),
+    }
 }
 
 pub(super) fn refuse_second(conn: &Conn, change: &Change, source: Source) -> bb::Result<()> {
     let mut open = bb::items_of(conn, &change.change_id)?
         .into_iter()
         .filter(|item| item.status.is_open());
-    let Some(twin) = open.find(|item| item.source == source && source == Source::CodeReview) else {
+    let Some(twin) = open.find(|item| {
+        item.source == source && matches!(source, Source::CodeReview | Source::PullRequest)
+    }) else {
         return Ok(());
     };
     let (change, item, status) = (&change.change_id, twin.item_id, twin.status);
@@ -300,6 +330,10 @@ fn reopen(conn: &Conn, change: &Change, item: &Item, step: &Step) -> bb::Result<
     let change = bb::reopen(conn, &change.change_id, id, &step.actor, step.now)?;
     if item.source == Source::CodeReview {
         refuse_useless_review(&change)?;
+        refuse_second(conn, &change, item.source)?;
+    }
+    if item.source == Source::PullRequest {
+        refuse_useless_pull(&change)?;
         refuse_second(conn, &change, item.source)?;
     }
     bb::requeue_item(conn, Some(&change), id, step.now)

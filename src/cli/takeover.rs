@@ -9,7 +9,6 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Named;
-use super::decisions::typed;
 use crate::agent_kind::AgentKind;
 use crate::blackboard::{self as bb, Conn, Handback, Project, Takeover};
 use crate::change::Change;
@@ -20,7 +19,7 @@ use crate::daemon;
 use crate::explain::ChangeView;
 use crate::failpoint::crash_point;
 use crate::git::{Git, Status, Worktree};
-use crate::text::{list, short_sha};
+use crate::text::{list, short_sha, typed};
 use crate::work::LoopStep;
 
 /// Maximum time to wait for the end of an agent.

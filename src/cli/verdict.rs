@@ -4,11 +4,11 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::Named;
-use super::approve::refuse_moved;
+use super::approve::{is_approved, refuse_moved};
 use super::reject::summary;
 use crate::blackboard::{self as bb, Conn};
 use crate::change::{Change, FinalVerdict, State};
-use crate::cli::frame::{CommandContext, CommandError, ExitCode, Step, said};
+use crate::cli::frame::{CommandContext, CommandError, ExitCode, Step, refused_for, said};
 use crate::cli::view::print_change::told;
 use crate::event::{NewEvent, body};
 use crate::finding::Verdict;
@@ -54,11 +54,12 @@ pub(crate) fn verdict(args: &VerdictArgs, ctx: &mut CommandContext) -> Result<Ex
     match args.verdict {
         Said::Approved => {
             refuse_moved(ctx, &change)?;
-            ctx.write("verdict", |conn, step| {
+            let approved = ctx.write("verdict", |conn, step| {
                 note(conn, &change, "APPROVED", step)?;
                 bb::approve_by_person(conn, &id, &step.actor, step.now)
-            })?;
-            told(ctx, &id, "is approved")
+            });
+            let after = refused_for(&change, approved)?;
+            told(ctx, &id, is_approved(&after))
         }
         Said::ChangesRequested => {
             let asked = asked(ctx, &change, text.as_deref())?;
@@ -151,7 +152,7 @@ fn discuss(conn: &Conn, change: &Change, reason: Option<&str>, step: &Step) -> b
         decision!(
             "continue ({refine}), accept it ({approve}), or close it ({cancel})",
             refine = Decision::refine(id),
-            approve = Decision::approve(id),
+            approve = Decision::accept(change),
             cancel = Decision::cancel(id),
         ),
     )

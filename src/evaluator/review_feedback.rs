@@ -82,7 +82,7 @@ fn reached(change: &Change, history: &[Cycle], begins_round: bool) -> Option<Esc
             decision!(
                 "describe what to do ({refine}), or accept it ({approve})",
                 refine = Decision::refine(id),
-                approve = Decision::approve(id),
+                approve = Decision::accept(change),
             ),
         );
     }
@@ -96,7 +96,7 @@ fn reached(change: &Change, history: &[Cycle], begins_round: bool) -> Option<Esc
             ),
             decision!(
                 "finish it by hand and {approve}, or allow one more fix: {more}",
-                approve = Decision::approve(id),
+                approve = Decision::accept(change),
                 more = one_more(),
             ),
         );
@@ -111,7 +111,7 @@ fn reached(change: &Change, history: &[Cycle], begins_round: bool) -> Option<Esc
             ),
             decision!(
                 "accept it ({approve}), or continue ({more}, or {refine} with your guidance)",
-                approve = Decision::approve(id),
+                approve = Decision::accept(change),
                 more = one_more(),
                 refine = Decision::refine(id),
             ),
@@ -124,7 +124,7 @@ fn reached(change: &Change, history: &[Cycle], begins_round: bool) -> Option<Esc
             decision!(
                 "allow more ({more}), accept it ({approve}), or close it ({cancel})",
                 more = change.more_command(spent),
-                approve = Decision::approve(id),
+                approve = Decision::accept(change),
                 cancel = Decision::cancel(id),
             ),
         );
@@ -139,7 +139,7 @@ fn reached(change: &Change, history: &[Cycle], begins_round: bool) -> Option<Esc
         decision!(
             "describe how to fix it ({refine}), or accept it ({approve})",
             refine = Decision::refine(id),
-            approve = Decision::approve(id),
+            approve = Decision::accept(change),
         ),
     )
 }

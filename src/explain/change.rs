@@ -117,11 +117,14 @@ fn escalated(facts: &Facts) -> Explanation {
         ));
     }
     if commands.is_empty() {
-        return explanation.commands([
-            format!("remand approve {id}"),
-            format!("remand refine {id} --text …"),
-            format!("remand cancel {id}"),
-        ]);
+        let skip = change.lacks_pr().then(|| format!("remand skip {id}"));
+        return explanation
+            .commands([format!("remand approve {id}")])
+            .commands(skip)
+            .commands([
+                format!("remand refine {id} --text …"),
+                format!("remand cancel {id}"),
+            ]);
     }
     explanation.commands_in_sentence(commands)
 }
@@ -413,7 +416,7 @@ fn idle(facts: &Facts) -> Explanation {
             let clause = format!("{id} is waiting for the current work ({state}) to finish");
             Explanation::new(Because::Waits, "", clause)
         }
-        (None, State::ReadyForHumanReview) => ready(facts),
+        (None, State::ReadyForHumanReview) => and_no_pr(facts, ready(facts)),
         (None, State::Approved) => {
             let moved = facts.newest_of(EventType::StateChanged);
             let by = match moved {
@@ -422,7 +425,10 @@ fn idle(facts: &Facts) -> Explanation {
                 None => "by somebody".to_owned(),
             };
             let clause = format!("approved {by}: ready to merge {}", change.branch);
-            Explanation::new(Because::Approved, "it was ", clause)
+            and_no_pr(
+                facts,
+                Explanation::new(Because::Approved, "it was ", clause),
+            )
         }
         (None, State::SelfReviewFailed) => {
             let clause = "rejected, and the next heartbeat will create a fix";
@@ -457,6 +463,18 @@ fn idle(facts: &Facts) -> Explanation {
         }
     };
     explanation.since(facts.in_state_since())
+}
+
+/// Adds that a change which a person judged before its pull request gets none by itself.
+fn and_no_pr(facts: &Facts, explanation: Explanation) -> Explanation {
+    let change = &facts.row.change;
+    if !change.lacks_pr() {
+        return explanation;
+    }
+    let skip = format!("remand skip {}", change.change_id);
+    explanation
+        .and(&format!("; no PR is opened unless you run `{skip}`"))
+        .commands_in_sentence([skip])
 }
 
 /// Explains a verdict that is about to be withdrawn: its PR has another head.

@@ -8,7 +8,7 @@ use super::history::check_sha;
 use super::{ConfigOwner, Git, GitError, Place, Result};
 use crate::process::Short;
 use crate::sandbox::GitReach;
-use crate::text::joined;
+use crate::text::{joined, shell_quoted};
 
 /// Fetch command. The other side runs `git-upload-pack` with the closed environment, whatever the
 /// configuration of this repository says.
@@ -156,9 +156,4 @@ fn forget(place: &Place, name: &str) -> Result<GitCommand> {
         return Err(GitError::not_a_ref(name));
     }
     Ok(GitCommand::at(place, "update-ref --no-deref -d").arg(name))
-}
-
-/// Quotes a word for the shell with which git starts a helper, or the other side of a fetch.
-pub(crate) fn shell_quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

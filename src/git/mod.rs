@@ -77,7 +77,6 @@ pub(crate) use gate_view::GateView;
 pub(crate) use head_at::HeadAt;
 pub(crate) use head_state::Uncommitted;
 pub(crate) use history::check_sha;
-pub(crate) use import_commit::shell_quoted;
 pub(crate) use moved_branches::{FreeBranches, MovedBranch};
 pub(crate) use net_diff::NetFile;
 pub(crate) use prose_only::only_prose_about_review;

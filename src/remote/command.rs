@@ -7,9 +7,9 @@ use std::ffi::OsString;
 use super::classify::{self, Failure};
 use super::url::{self, Way};
 use super::{Remote, RemoteError, Result};
-use crate::git::{GitError, shell_quoted, utf8};
+use crate::git::{GitError, utf8};
 use crate::process::{self, ProcessError, Short};
-use crate::text::joined;
+use crate::text::{joined, shell_quoted};
 
 /// Maximum output size: enough for what a remote reports about one branch; it could be endless.
 const CAP: usize = 1024 * 1024;
@@ -258,7 +258,7 @@ fn allowed(pinned: Way, real: Way) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use crate::git::shell_quoted;
+    use crate::text::shell_quoted;
 
     #[test]
     fn a_word_stays_one_word() {

@@ -130,6 +130,8 @@ fn every_state_with_every_trigger() {
                                 | S::SelfReviewing
                                 | S::SelfReviewFailed
                                 | S::Refining
+                                | S::ReadyForHumanReview
+                                | S::Approved
                         ) =>
                     {
                         Ok(Move::To(S::SelfReviewPassed))
@@ -174,6 +176,9 @@ fn a_change_with_a_pr_goes_back_to_its_pr() {
             next(state, Trigger::HeadMoved, pr),
             Ok(Move::To(State::AwaitingPrFeedback))
         );
+    }
+    for state in [State::ReadyForHumanReview, State::Approved] {
+        assert!(next(state, Trigger::SkipToPr, pr).is_err());
     }
     assert_eq!(
         next(State::Closed, Trigger::Reopened, pr),

@@ -173,3 +173,23 @@ fn a_specification_is_read_once_and_given_to_all_agents() {
         "the spec comes first"
     );
 }
+
+/// S1-3: tasks with the same title that are added at the same time get branches of their own.
+#[test]
+fn tasks_that_are_added_at_once_get_branches_of_their_own() {
+    let play = play("true");
+    std::thread::scope(|scope| {
+        let adds: Vec<_> = (0..6).map(|_| scope.spawn(|| add(&play, &[]))).collect();
+        for added in adds {
+            added.join().unwrap();
+        }
+    });
+    assert_eq!(play.count("changes"), 6);
+    assert_eq!(
+        play.world.sqlite(
+            "SELECT count(DISTINCT branch) || ' ' || count(DISTINCT worktree) FROM changes"
+        ),
+        "6 6"
+    );
+    play.check();
+}

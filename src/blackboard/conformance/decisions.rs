@@ -498,3 +498,29 @@ fn a_fix_that_a_handback_cancelled_is_queued_again() {
     assert!(story.rejection_states(id).contains(&RejectionState::InFix));
     story.check();
 }
+
+/// S0-62: a task that a person left without its pull request can have it opened; a local one has none.
+#[test]
+fn a_task_left_without_its_pull_request_can_have_it_opened() {
+    for state in [State::ReadyForHumanReview, State::Approved] {
+        for opens_pr in [true, false] {
+            let mut story = Story::begin();
+            let change = story.task(|new| new.opens_pr = opens_pr).unwrap();
+            let id = &change.change_id;
+            story.implement();
+            story.engine.place(id, state);
+            match story.command(Command::Skip, &change) {
+                Ok(after) => {
+                    assert!(opens_pr, "{state}");
+                    assert_eq!(after.state, State::SelfReviewPassed);
+                    let queued = story.open_items(id).pop().unwrap();
+                    assert_eq!(queued.source, Source::PullRequest);
+                }
+                Err(BoardError::Refused { what, .. }) => {
+                    assert!(!opens_pr, "{state}: {what}");
+                }
+                Err(error) => panic!("{state}: {error}"),
+            }
+        }
+    }
+}

@@ -233,7 +233,9 @@ impl Walk {
         match self.story.step(step) {
             Ok(()) => name,
             Err(
-                BoardError::Refused { .. } | BoardError::Stale { .. } | BoardError::NoSuchMove(_),
+                BoardError::Refused { .. }
+                | BoardError::Stale { .. }
+                | BoardError::NoSuchMove { .. },
             ) => "refused",
             Err(error) => panic!("{name}: {error:?}"),
         }

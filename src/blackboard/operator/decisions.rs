@@ -17,11 +17,11 @@ use crate::finding::{FindingId, Outcome, Verdict};
 use crate::proposal::Bound;
 use crate::pull_request::PullState;
 use crate::state::{self, Facts, Trigger};
-use crate::text::list;
+use crate::text::{list, typed};
 use crate::work::{Rejection, RejectionEnd, RejectionState, Source, Status};
 
 /// Skips the review before the pull request: the pull request is queued, or a change without one is
-/// ready. Findings stay as they are.
+/// ready. Findings stay as they are. A change that a person left without its pull request gets it.
 pub(crate) fn skip(
     conn: &Connection,
     id: &ChangeId,
@@ -31,7 +31,8 @@ pub(crate) fn skip(
 ) -> Result<Change> {
     let change = crate::blackboard::change(conn, id)?;
     changes::refuse_if_over(&change, "there is no review to skip")?;
-    if state::next(change.state, Trigger::SkipToPr, Facts::from(&change)).is_err() {
+    let may_skip = state::next(change.state, Trigger::SkipToPr, Facts::from(&change)).is_ok();
+    if !may_skip || (is_past_review(&change) && !change.lacks_pr()) {
         return Err(no_review_to_skip(&change));
     }
     instruct(conn, id, Action::Skip, why.unwrap_or(""), actor, now)?;
@@ -42,6 +43,12 @@ pub(crate) fn skip(
     }
     let passed = changes::advance(conn, id, Trigger::SkipToPr, actor, now)?;
     tasks::leave_self_review(conn, passed, now)
+}
+
+/// True for a change whose review has ended, and which waits for a person or for its merge.
+fn is_past_review(change: &Change) -> bool {
+    let stage = change.escalated_from.unwrap_or(change.state);
+    matches!(stage, State::ReadyForHumanReview | State::Approved)
 }
 
 fn no_review_to_skip(change: &Change) -> BoardError {
@@ -83,12 +90,12 @@ pub(crate) fn mark_ready(
 }
 
 /// True for a task without any work that could be judged.
-fn is_unimplemented(change: &Change) -> bool {
+pub(super) fn is_unimplemented(change: &Change) -> bool {
     let stage = change.escalated_from.unwrap_or(change.state);
     matches!(stage, State::Queued | State::Implementing)
 }
 
-fn unimplemented(change: &Change) -> BoardError {
+pub(super) fn unimplemented(change: &Change) -> BoardError {
     let id = &change.change_id;
     BoardError::refused_with_hint(
         format!("{id} is not implemented yet ({})", change.state),
@@ -377,7 +384,15 @@ fn may_reopen(conn: &Connection, change: &Change) -> Result<()> {
         return refused(what, hint);
     }
     if change.is_task() && !events::has_event(conn, id, EventType::Implemented)? {
-        let hint = format!("add the task again: `remand add {:?}`", change.title);
+        let dashes = if change.title.starts_with('-') {
+            "-- "
+        } else {
+            ""
+        };
+        let hint = format!(
+            "add the task again, with its options (such as --spec, --issue and --agent): `remand add {dashes}{}`",
+            typed(&change.title)
+        );
         return refused(format!("{id} was closed before it was implemented"), hint);
     }
     let beside = |live: &Change, what: String| {

@@ -1,6 +1,7 @@
 //! A person's decisions about a change. Each is an event with actor and reason, in the transaction
 //! that carries it out.
 
+use super::decisions;
 use crate::blackboard::escalate::set_final;
 use crate::blackboard::forge::{outbox, pulls};
 use crate::blackboard::sql::{Connection, params};
@@ -23,6 +24,11 @@ pub(crate) fn approve_by_person(
     actor: &str,
     now: Time,
 ) -> Result<Change> {
+    let change = crate::blackboard::change(conn, id)?;
+    changes::refuse_if_over(&change, "it can no longer be approved")?;
+    if decisions::is_unimplemented(&change) {
+        return Err(decisions::unimplemented(&change));
+    }
     items::cancel_open(conn, id, None, &format!("approved by {actor}"), now)?;
     let reason = format!("approved by {actor}");
     rejections::settle_all(conn, id, (RejectionEnd::Approved, &reason))?;
@@ -67,7 +73,9 @@ pub(crate) fn retry(conn: &Connection, id: &ChangeId, actor: &str, now: Time) ->
             format!("`remand show {id}` shows how it ended")
         } else if change.paused_by_person {
             format!("`remand resume {id}` ends the pause")
-        } else if state == State::Escalated && !needs_more_fixes(conn, id)? {
+        } else if state != State::Escalated {
+            format!("`remand why {id}` explains what it is waiting for")
+        } else if !needs_more_fixes(conn, id)? {
             format!(
                 "`remand refine {id} --text TEXT` starts a new round; `remand why {id}` lists the possible commands"
             )
@@ -418,7 +426,7 @@ pub(crate) fn cancel_item(
             format!("{actor} cancelled {} {id}: {reason}", cancelled.source),
             decision!(
                 "accept it ({approve}), continue ({refine}), or close it ({cancel})",
-                approve = Decision::approve(change_id),
+                approve = Decision::accept(&change),
                 refine = Decision::refine(change_id),
                 cancel = Decision::cancel(change_id),
             ),

@@ -68,7 +68,7 @@ pub(crate) fn claim(conn: &Connection, holding: &Holding, now: Time) -> Result<O
         let change_id = change_id_of(&item)?;
         let change = match enter(conn, change_id, item.source, now) {
             // An item that its change cannot use (created by hand, for example) must not block the others.
-            Err(BoardError::NoSuchMove(refused)) => {
+            Err(BoardError::NoSuchMove { refused, .. }) => {
                 items::cancel_item(conn, &item.item_id, &refused.to_string(), "remand", now)?;
                 rejections::settle_fix(conn, &item.item_id, &refused.to_string())?;
                 continue;
@@ -95,10 +95,11 @@ fn enter(conn: &Connection, id: &ChangeId, source: Source, now: Time) -> Result<
     if change.state == State::SelfReviewPassed {
         return Ok(change);
     }
-    Err(BoardError::NoSuchMove(NoSuchMove {
-        state: change.state,
-        trigger: Trigger::PrMade,
-    }))
+    let (state, trigger) = (change.state, Trigger::PrMade);
+    Err(BoardError::NoSuchMove {
+        change: change.change_id,
+        refused: NoSuchMove { state, trigger },
+    })
 }
 
 /// Returns the metadata of the event of a claim.

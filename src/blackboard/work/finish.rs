@@ -151,7 +151,7 @@ pub(crate) fn finish_review(
                 decision!(
                     "read the review (`remand show {review_id}`), then {refine} or {approve}",
                     refine = Decision::refine(id),
-                    approve = Decision::approve(id),
+                    approve = Decision::accept(&change),
                 ),
             )
             .of_rejected(Some(item.item_id))

@@ -46,6 +46,19 @@ pub(crate) fn waiting_for(conn: &Connection, after: &ChangeId) -> Result<Option<
             ),
         ));
     }
+    let is_left = matches!(first.state, State::ReadyForHumanReview | State::Approved);
+    if is_left && first.lacks_pr() {
+        return Err(BoardError::refused_with_hint(
+            format!(
+                "cannot wait for {after}: it is {} and has no pull request whose merge remand would see",
+                first.state
+            ),
+            format!(
+                "`remand skip {after}` opens it; to build on its work, use `--base {}`",
+                first.branch
+            ),
+        ));
+    }
     Ok(Some(after.clone()))
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::blackboard::{self as bb, Project};
+use crate::blackboard::{self as bb, Conn, Project};
 use crate::branch_name::{SLUG, check_branch_name, slug};
 use crate::change::ChangeId;
 use crate::cli::frame::{CommandContext, CommandError};
@@ -34,6 +34,14 @@ pub(crate) struct Chosen {
     pub(crate) is_own: bool,
     /// Commit that the branch is at, or will probably start from.
     pub(crate) head: String,
+}
+
+impl Chosen {
+    /// True if a live change has the branch or the worktree.
+    pub(crate) fn is_taken(&self, conn: &Conn, project: &Project) -> bb::Result<bool> {
+        let on = bb::live_change_on(conn, &project.project_id, &self.name)?;
+        Ok(on.is_some() || bb::live_change_at(conn, &self.worktree)?.is_some())
+    }
 }
 
 pub(crate) async fn choose(git: &Git, wanted: &Wanted<'_>, ctx: &CommandContext) -> Result<Chosen> {

@@ -238,10 +238,10 @@ fn judge_board(error: &BoardError) -> (ExitCode, Option<String>) {
         BoardError::Refused { hint, .. } => return (ExitCode::Failed, hint.clone()),
         BoardError::NotFound { .. } => (ExitCode::NotFound, ""),
         BoardError::Foreign { .. } => (ExitCode::Config, ""),
-        BoardError::NoSuchMove(_) => (
-            ExitCode::Failed,
-            "`remand why ID` explains the state of the change and what you can do",
-        ),
+        BoardError::NoSuchMove { change, .. } => {
+            let hint = format!("`remand why {change}` explains its state and what you can do");
+            return (ExitCode::Failed, Some(hint));
+        }
         BoardError::Busy(_) => (
             ExitCode::Failed,
             "another program has locked the blackboard; try again",
