@@ -709,10 +709,11 @@ CREATE TABLE rate (
 --   answer   {comment?, answer, reason, sha, path, line, text}
 --              comment: number of the comment that it replies to; answer: fixed|cannot_fix|disagree, by the agent, with its reason;
 --              path, line, text: the finding; sha: the commit of the fix
---   note     {what, cycle?, sha?, done?, answered?, left_out?, kind?, head?, is_unfinished?}
+--   note     {what, cycle?, sha?, done?, answered?, left_out?, kind?, head?, is_unfinished?, is_unapproved?, is_unfixed?}
 --              what: fixed, with cycle, sha, done (a list with the keys of answer), answered (number of comments that got their
 --              own reply) and left_out (feedback that was given to no run, or not completely); or ready, with head, the commit that is
---              ready for a person, and is_unfinished (all fixes were used up); or escalated, with kind: a value of
+--              ready for a person, is_unfinished (all fixes were used up), is_unapproved (no review approved it) and is_unfixed
+--              (no fix was made); or escalated, with kind: a value of
 --              `bound` in the event escalated, discussion, or the source of the failed item; null: something else
 --   ask      {logins}
 --   rerun    {head, checks, names, call}

@@ -127,6 +127,12 @@ pub(crate) enum Note {
         /// Set if the allowed fixes were used up before a review passed.
         #[serde(default)]
         is_unfinished: bool,
+        /// Set if the last review did not approve it, and a person or a setting went on.
+        #[serde(default)]
+        is_unapproved: bool,
+        /// Set if no fix was made.
+        #[serde(default)]
+        is_unfixed: bool,
     },
     /// A person is needed.
     Escalated {
@@ -302,6 +308,8 @@ mod tests {
             Payload::Note(Note::Ready {
                 head: String::new(),
                 is_unfinished: false,
+                is_unapproved: false,
+                is_unfixed: false,
             }),
             Payload::Note(Note::Escalated { kind: None }),
             Payload::Ask(Ask { logins: Vec::new() }),

@@ -71,6 +71,22 @@ pub(crate) fn posted(text: &str) -> String {
     safe
 }
 
+/// Sanitizes text that is published as a part of a line of Markdown: it is shown as it is written.
+pub(crate) fn markdown_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in posted(text).chars() {
+        match c {
+            '\n' | '\t' => line.push(' '),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '&' | '!' => {
+                line.push('\\');
+                line.push(c);
+            }
+            _ => line.push(c),
+        }
+    }
+    line
+}
+
 /// Sanitizes serialized JSON.
 ///
 /// Characters that JSON leaves as they are and a terminal obeys become escapes, so that the parsed

@@ -96,6 +96,24 @@ pub(crate) fn truncate(text: &str, most: usize) -> String {
     format!("{}…", fitting(text, most.saturating_sub(1)).trim_end())
 }
 
+/// Formats a command as it is typed in a shell.
+pub(crate) fn shell_line(words: &[String]) -> String {
+    let is_plain = |word: &str| {
+        !word.is_empty()
+            && word
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c))
+    };
+    let quoted = |word: &String| {
+        if is_plain(word) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
 /// Joins the items with commas.
 pub(crate) fn list(items: impl IntoIterator<Item = impl Display>) -> String {
     joined(items, ", ")
@@ -123,6 +141,12 @@ pub(crate) fn place(path: Option<&str>, line: Option<impl Display>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_is_quoted_where_the_shell_needs_it() {
+        let words = ["sh", "-c", "! grep 'x' y", ""].map(str::to_owned);
+        assert_eq!(shell_line(&words), r"sh -c '! grep '\''x'\'' y' ''");
+    }
 
     #[test]
     fn counts_and_shortened_texts() {

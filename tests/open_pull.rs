@@ -187,6 +187,10 @@ fn what_stands_in_the_way_on_the_remote_is_named() {
         "with commits that are not in the worktree",
     );
     assert_eq!(stage.remote_head(BRANCH), theirs, "nothing is overwritten");
+    let why = stage.play.why();
+    for command in ["remand retry c1", "remand cancel c1"] {
+        assert_eq!(why.matches(command).count(), 1, "{why}");
+    }
 
     delete_on_remote(&stage, BRANCH);
     world.git(

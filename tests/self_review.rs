@@ -6,6 +6,7 @@ use crate::support::pull_play::{APPROVES, PullPlay};
 
 const BRANCH: &str = "remand/add-a-file";
 const SENTENCE: &str = "This PR has been automatically refined and is ready for human review";
+const READY: &str = "is ready for human review";
 
 /// Implements and fixes; "bad" is what gates refuse, until it is fixed.
 const WORKS: &str = r#"
@@ -55,7 +56,7 @@ fn told_ready(stage: &PullPlay) -> Vec<String> {
     let comments = stage.bodies(&format!("issues/{}/comments", number(stage)));
     comments
         .into_iter()
-        .filter(|text| text.contains(SENTENCE))
+        .filter(|text| text.contains(READY))
         .collect()
 }
 
@@ -94,6 +95,7 @@ fn a_pull_request_says_once_that_it_is_ready() {
         told[0].contains(&stage.remote_head(BRANCH)[..10]),
         "{told:?}"
     );
+    assert!(!told[0].contains(SENTENCE), "nothing was refined: {told:?}");
     stage.tick();
     assert_eq!(told_ready(&stage), told, "once");
     send_back(&stage);
@@ -124,7 +126,9 @@ fn without_posted_reviews_a_comment_says_that_it_is_ready() {
     stage.tick();
     send_back(&stage);
     stage.tick();
-    assert_eq!(told_ready(&stage).len(), 2);
+    let told = told_ready(&stage);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[1].contains(SENTENCE), "{told:?}");
     assert_eq!(stage.forge.writes_to("/reviews"), 0);
 }
 
@@ -189,6 +193,56 @@ fn a_bound_opens_the_pull_request_anyway() {
         "{comments:?}"
     );
     assert_eq!(told_ready(&stage).len(), 0);
+}
+
+/// S0-91, S0-112: each review is listed with the findings that it raised, also with those of an earlier one, and text by
+/// agents is shown as it is written.
+#[test]
+fn a_review_is_listed_with_what_it_raised_again() {
+    let script = Script {
+        reviewer: "says changes_requested \"still bad\" \"$(finding work.txt 1 '<details> [a](b)')\"\n",
+        fixer: WORKS_AGAIN,
+        tables: "[loop]\non_max_cycles = \"pr_anyway\"\nmax_fix_cycles = 1\n",
+        ..Script::default()
+    };
+    let stage = added_with(&script, &[]);
+    stage.tick();
+    let body = body(&stage);
+    assert_eq!(
+        body.matches(": requests changes, 1 finding\n").count(),
+        2,
+        "{body}"
+    );
+    assert!(
+        body.contains(r"`work.txt:1`: \<details\> \[a\](b) (f1"),
+        "{body}"
+    );
+}
+
+/// S0-97: work that no review approved is not called done, and a person is asked to review it.
+#[test]
+fn a_skipped_review_with_open_findings_is_not_called_done() {
+    let script = Script {
+        reviewer: NEVER_SATISFIED,
+        fixer: "cat >/dev/null\n[ \"$REMAND_PHASE\" != implement ] || echo bad >work.txt\necho done\n",
+        ..Script::default()
+    };
+    let stage = added_with(&script, &[]);
+    let world = &stage.play.world;
+    world.remand(&["tick"]);
+    stage.play.is_escalated("the agent changed nothing");
+    world.remand(&["skip", "c1"]).ok();
+    stage.tick();
+    let number = number(&stage);
+    let comments = stage.bodies(&format!("issues/{number}/comments"));
+    assert_eq!(comments.len(), 1, "{comments:?}");
+    assert!(
+        comments[0].contains("no review has approved"),
+        "{comments:?}"
+    );
+    assert!(!comments[0].contains("is done"), "{comments:?}");
+    let marked = "SELECT human_review_required FROM changes WHERE change_id = 'c1'";
+    assert_eq!(world.sqlite(marked), "1");
 }
 
 /// S0-11, S0-96: `enabled = false`: nobody reviews, before or after.

@@ -470,3 +470,122 @@ fn the_worktree_of_a_closed_pull_request_is_removed_and_made_again() {
     );
     play.check();
 }
+
+/// Links, pipes and files in the directory are no worktrees; a worktree that is gone is forgotten.
+#[test]
+fn only_directories_are_listed_and_what_is_gone_is_forgotten() {
+    let (play, path) = ended();
+    let beside = |name: &str| path.with_file_name(name);
+    symlink(&play.worktree, beside("link")).unwrap();
+    fs::write(beside("file"), "x").unwrap();
+    play.sh(path.parent().unwrap(), "mkfifo pipe");
+    assert_eq!(listed(&play).len(), 1);
+    fs::remove_dir_all(&path).unwrap();
+    symlink(&play.worktree, &path).unwrap();
+    let shown = play.world.remand(&["worktrees", "--remove", "c1"]);
+    assert_ne!(shown.status, 0, "{}", shown.stdout);
+    assert!(play.worktree.join("work.txt").exists());
+    fs::remove_file(&path).unwrap();
+    let shown = play.world.remand(&["worktrees", "--remove", "c1"]);
+    assert_eq!(shown.status, 0, "{}", shown.stderr);
+    assert!(
+        shown.stderr.contains("c1 has no worktree any more"),
+        "{}",
+        shown.stderr
+    );
+    for name in ["link", "file", "pipe"] {
+        fs::remove_file(beside(name)).unwrap();
+    }
+    is_gone(&play, &path);
+    let nowhere = play.world.root().join("nope.db");
+    let mut command = play.world.remand_command(&["worktrees"]);
+    let failed = command.env("REMAND_DB", &nowhere).output().unwrap();
+    assert_eq!(failed.status.code(), Some(4));
+    assert!(!nowhere.exists());
+}
+
+/// A run whose process was killed is named as dead, with the command that cleans up.
+#[test]
+#[cfg(feature = "failpoints")]
+fn a_dead_run_in_a_worktree_is_named() {
+    let (play, path) = implemented("");
+    play.world.remand(&["refine", "c1", "--text", "More."]).ok();
+    let mut command = play.world.remand_command(&["tick"]);
+    let killed = command
+        .env("REMAND_CRASH_AT", "exit.seen")
+        .output()
+        .unwrap();
+    assert_eq!(killed.status.code(), None, "killed");
+    play.world.remand(&["cancel", "c1"]).ok();
+    assert_eq!(play.count("runs WHERE ended_at IS NULL"), 1);
+    let kept = listed(&play)[0]["kept_because"].to_string();
+    assert!(kept.contains("is dead: `remand tick`"), "{kept}");
+    assert!(
+        play.why().contains("`remand tick` cleans up after it"),
+        "{}",
+        play.why()
+    );
+    play.tick();
+    play.world
+        .remand(&["worktrees", "--remove", "c1", "--yes"])
+        .ok();
+    assert!(!path.exists());
+}
+
+/// What an interrupted removal left is listed and removed by itself, once its old path is in use again.
+#[test]
+#[cfg(feature = "failpoints")]
+fn the_rest_of_a_removal_beside_a_new_worktree_is_removed_on_request() {
+    for point in ["git.worktree.moved", "git.worktree.forgotten"] {
+        let (play, path) = ended();
+        let mut command = play.world.remand_command(&["tick"]);
+        let killed = command.env("REMAND_CRASH_AT", point).output().unwrap();
+        assert_eq!(killed.status.code(), None, "killed at {point}");
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let moved = path.with_file_name(format!(".{name}.removed"));
+        if point == "git.worktree.forgotten" {
+            fs::remove_file(moved.join("work.txt")).unwrap();
+        }
+        let again = [
+            "worktree",
+            "add",
+            "-q",
+            "-f",
+            path.to_str().unwrap(),
+            "remand/add-a-work-file",
+        ];
+        play.world.git(&play.repo, &again);
+        let all = listed(&play);
+        let of = |path: &Path| {
+            let its = all.iter().find(|one| one["path"] == path.to_str().unwrap());
+            its.unwrap_or_else(|| panic!("{point}: {all:?}")).clone()
+        };
+        let (old, rest) = (of(&path), of(&moved));
+        assert_eq!(old["can_go"], false, "{old}");
+        assert!(rest["bytes"].as_i64().unwrap() > 0);
+        let stays = play.world.remand(&["worktrees", "--remove", "c1"]);
+        assert!(
+            stays.stderr.contains("an earlier removal left"),
+            "{}",
+            stays.stderr
+        );
+        fs::write(moved.join("mine.txt"), "mine").unwrap();
+        let moved_text = moved.to_str().unwrap();
+        let stays = play
+            .world
+            .remand(&["worktrees", "--remove", moved_text, "--yes"]);
+        assert!(
+            stays.stderr.contains("uncommitted work"),
+            "{}",
+            stays.stderr
+        );
+        fs::remove_file(moved.join("mine.txt")).unwrap();
+        play.world
+            .remand(&["worktrees", "--remove", moved_text, "--yes"])
+            .ok();
+        play.world
+            .remand(&["worktrees", "--remove", "c1", "--yes"])
+            .ok();
+        assert!(!path.exists() && !moved.exists());
+    }
+}

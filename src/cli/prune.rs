@@ -544,7 +544,12 @@ fn print(ctx: &mut CommandContext, args: &PruneArgs, shown: &PruneReport) -> Res
         let (at, weight) = (gone.ended_at.local(), &gone.weight);
         let (events, items, runs) = (weight.events, weight.items, weight.runs.len());
         let line = Line::new().strong(&gone.change_id).plain("  ");
-        let text = format!("  ended {at}: {events} events, {items} items, {runs} runs");
+        let text = format!(
+            "  ended {at}: {}, {}, {}",
+            count(events, "event"),
+            count(usize::try_from(items).unwrap_or_default(), "item"),
+            count(runs, "run")
+        );
         ctx.out.line(line.plain(&gone.title).faint(text))?;
     }
     for kept in &shown.kept {

@@ -396,7 +396,8 @@ fn print_own_finding(ctx: &mut CommandContext, finding: &Finding) -> Result<()> 
 
 fn print_finding(ctx: &mut CommandContext, of: &Of<'_, OpenFinding>) -> Result<()> {
     let finding = of.thing;
-    ctx.out.line(finding_line(finding))?;
+    ctx.out
+        .line(finding_line(finding, &finding.finding.titled_text()))?;
     ctx.field("change", of.change_id)?;
     ctx.field("category", finding.finding.category)?;
     ctx.field_if("fails with", finding.finding.failure.as_ref())?;

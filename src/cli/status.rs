@@ -1,6 +1,7 @@
 //! `remand status`: shows one change in full, or an overview.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
@@ -25,11 +26,15 @@ use crate::explain::{ChangeView, not_in_force_command, stop_command, stop_senten
 use crate::human_time::{ago, ahead, span};
 use crate::pull_request::FeedbackOutcome;
 use crate::pull_request::{Feedback, PullRow, Trust};
-use crate::text::{dollars, joined, list, place, prefixed, short_sha};
+use crate::sanitize;
+use crate::text::{columns, dollars, joined, list, place, prefixed, short_sha, truncate};
 use crate::work::{ItemId, Rejection, Run, RunId, Status};
 
 /// Maximum number of fixes that `status` lists.
 const MOST_FIXES: i64 = 20;
+
+/// Maximum number of columns of a text by an agent; `show` prints all of it.
+const MOST_COLUMNS: usize = 300;
 
 /// Show one change in detail, or an overview of all
 #[derive(Debug, Args)]
@@ -160,8 +165,9 @@ fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
     ctx.field("spent", format!("{}{without}", spent(&change.budget)))?;
     for row in &detail.reviews {
         let (review, reviewer) = (&row.review, row.reviewer());
-        let summary = review.summary.as_deref().unwrap_or(&review.reason);
         let (id, head) = (&review.review_id, short_sha(&review.head));
+        let summary = review.summary.as_deref().unwrap_or(&review.reason);
+        let summary = start_of(summary, id);
         let text = format!(
             "{id} of {head} by {reviewer}: {}, {summary}",
             review.verdict
@@ -178,7 +184,8 @@ fn print_one(ctx: &mut CommandContext, detail: &Detail) -> Result<()> {
         ctx.field("fix", fix)?;
     }
     for open in &detail.open_findings {
-        ctx.field("finding", finding_line(open))?;
+        let text = start_of(&open.finding.titled_text(), &open.finding_id);
+        ctx.field("finding", finding_line(open, &text))?;
     }
     for said in &detail.feedback {
         ctx.field("feedback", said_line(said))?;
@@ -234,11 +241,21 @@ fn said_line(said: &Feedback) -> String {
     format!("{id} by {author} ({trust}{outcome}) {kind}{place} {body}")
 }
 
-/// Formats a finding in one line.
-pub(crate) fn finding_line(open: &OpenFinding) -> String {
+/// Returns the start of a text, and the command that prints the rest.
+fn start_of(text: &str, id: impl Display) -> String {
+    let text = text.trim();
+    let start = truncate(&sanitize::line(text), MOST_COLUMNS);
+    if columns(&sanitize::line(text)) <= MOST_COLUMNS {
+        return text.to_owned();
+    }
+    format!("{start} (`remand show {id}`)")
+}
+
+/// Formats a finding in one line, with its text or the start of it.
+pub(crate) fn finding_line(open: &OpenFinding, text: &str) -> String {
     let finding = &open.finding;
     let place = prefixed(" ", finding.place());
-    let (severity, text) = (finding.severity, finding.titled_text());
+    let severity = finding.severity;
     let (id, outcome) = (&open.finding_id, open.outcome);
     format!("{id} [{outcome}] {severity}{place} {text}")
 }

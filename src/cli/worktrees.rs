@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use crate::change::{ChangeId, ProjectId, State};
+use crate::change::{Change, ChangeId, ProjectId, State};
 use crate::cli::frame::{
     CommandContext, CommandError, ExitCode, Line, Table, TextStyle, find_change, refuse_agents,
     wait,
@@ -98,6 +98,8 @@ struct Kept {
 pub(crate) fn worktrees(args: &WorktreesArgs, ctx: &mut CommandContext) -> Result<ExitCode> {
     let settings = ctx.settings()?;
     let Some(_) = ctx.board_there(&settings)? else {
+        // One that was named must exist.
+        ctx.board()?;
         return ctx.show(&Vec::<Row>::new(), print);
     };
     if args.remove.is_some() {
@@ -157,13 +159,21 @@ fn remove(
     all: Vec<OwnWorktree>,
     ctx: &mut CommandContext,
 ) -> Result<ExitCode> {
-    let chosen = match names {
-        [] => all
-            .into_iter()
-            .filter(|one| one.used == WorktreeUse::Ended)
-            .collect(),
+    let Named { chosen, gone } = match names {
+        [] => Named {
+            chosen: all
+                .into_iter()
+                .filter(|one| one.used == WorktreeUse::Ended)
+                .collect(),
+            gone: Vec::new(),
+        },
         names => named(ctx, names, all)?,
     };
+    for change in gone {
+        wait(upkeep.forget(&change, &config::user_name()))??;
+        let id = &change.change_id;
+        ctx.out.note(format!("{id} has no worktree any more"))?;
+    }
     let (go, stay): (Vec<_>, Vec<_>) = chosen
         .into_iter()
         .partition(|one| one.kept_because.is_none());
@@ -206,16 +216,23 @@ fn remove(
     })
 }
 
-/// Returns the worktrees with these names; an error if there is none with one of them.
-fn named(
-    ctx: &CommandContext,
-    names: &[String],
-    mut all: Vec<OwnWorktree>,
-) -> Result<Vec<OwnWorktree>> {
-    let mut chosen = Vec::new();
+/// What the names on the command line stand for.
+struct Named {
+    chosen: Vec<OwnWorktree>,
+    /// Ended changes whose worktree is gone already.
+    gone: Vec<Change>,
+}
+
+/// Returns the worktrees with these names; an error if there never was one with one of them.
+fn named(ctx: &CommandContext, names: &[String], mut all: Vec<OwnWorktree>) -> Result<Named> {
+    let (mut chosen, mut gone) = (Vec::new(), Vec::new());
     for name in names {
         let path = Path::new(name);
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        // A listed path may have become a link.
+        let path = match all.iter().any(|one| one.path == path) {
+            true => path.to_owned(),
+            false => path.canonicalize().unwrap_or_else(|_| path.to_owned()),
+        };
         let change = ctx.read(|conn| find_change(conn, name))?;
         let id = change.as_ref().map(|change| &change.change_id);
         match all.iter().position(|one| one.is_called(&path, id)) {
@@ -223,13 +240,22 @@ fn named(
             None if chosen
                 .iter()
                 .any(|one: &OwnWorktree| one.is_called(&path, id)) => {}
-            None => {
-                return CommandError::not_found(format!("`{name}` is no worktree of remand"))
-                    .fail_with_hint("`remand worktrees` lists them");
-            }
+            None => match change {
+                Some(change) if has_lost_its(&change) => gone.push(change),
+                _ => {
+                    return CommandError::not_found(format!("`{name}` is no worktree of remand"))
+                        .fail_with_hint("`remand worktrees` lists them");
+                }
+            },
         }
     }
-    Ok(chosen)
+    Ok(Named { chosen, gone })
+}
+
+/// True if the worktree of an ended change is gone.
+fn has_lost_its(change: &Change) -> bool {
+    let path = Path::new(&change.worktree);
+    change.own_worktree && change.state.is_over() && path.symlink_metadata().is_err()
 }
 
 fn print_removed(ctx: &mut CommandContext, report: &Removed) -> Result<()> {

@@ -168,7 +168,7 @@ impl Task {
         let last = runs.last().filter(|_| self.is_implementation());
         let answer = last.and_then(|run| agent::answer(&PathBuf::from(&run.dir)).ok());
         let answer = answer.unwrap_or_default();
-        match text::truncate(sanitize::line(&answer).trim(), EXPLANATION) {
+        match text::truncate(&sanitize::line(answer.trim()), EXPLANATION) {
             answer if answer.is_empty() => String::new(),
             answer => format!("; its answer: {answer}"),
         }

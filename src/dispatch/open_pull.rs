@@ -293,8 +293,14 @@ impl Task {
     async fn story(&self, worktree: &Worktree, range: &Range<'_>) -> Result<PullRequestStory> {
         let place = &worktree.place;
         let id = self.change.change_id.clone();
-        let read =
-            self.read(move |conn| Ok((bb::reviews_of(conn, &id)?, bb::finding_list(conn, &id)?)));
+        let read = self.read(move |conn| {
+            let mut reviews = Vec::new();
+            for review in bb::reviews_of(conn, &id)? {
+                let listed = bb::review_report(conn, &review.review_id)?.findings.len();
+                reviews.push((review, listed));
+            }
+            Ok((reviews, bb::finding_list(conn, &id)?))
+        });
         let (reviews, findings) = read.await?;
         let change = self.change_now().await?;
         let mut commits = self.git.log(place, range.base, range.head).await?;
@@ -318,13 +324,10 @@ impl Task {
             )),
         };
         let reviews = reviews.into_iter().enumerate();
-        let reviews = reviews.map(|(at, review)| ReviewStory {
+        let reviews = reviews.map(|(at, (review, listed))| ReviewStory {
             number: at + 1,
             verdict: review.verdict,
-            findings: findings
-                .iter()
-                .filter(|one| one.finding.first_review.as_ref() == Some(&review.review_id))
-                .count(),
+            findings: listed,
             agent: review.agent,
             model: review.model,
             head: review.head,

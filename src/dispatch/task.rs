@@ -264,12 +264,24 @@ impl Task {
     async fn fail(&self, mut failure: Escalation) -> bb::Result<()> {
         let (claim, id) = (self.claim.clone(), &self.change.change_id);
         if failure.bound.is_none() {
-            failure.decision = decision!(
-                "{first} ({retry}, or {cancel})",
-                first = failure.decision,
-                retry = Decision::retry(id),
-                cancel = Decision::cancel(id),
-            );
+            let first = failure.decision;
+            let is_new = |more: &Decision| {
+                let mut commands = more.commands.iter();
+                !commands.all(|command| first.commands.contains(command))
+            };
+            let mut more = [Decision::retry(id), Decision::cancel(id)]
+                .into_iter()
+                .filter(is_new);
+            failure.decision = match (more.next(), more.next()) {
+                (None, _) => first,
+                (Some(one), None) => decision!("{first} ({one})", first = first, one = one),
+                (Some(retry), Some(cancel)) => decision!(
+                    "{first} ({retry}, or {cancel})",
+                    first = first,
+                    retry = retry,
+                    cancel = cancel,
+                ),
+            };
         }
         self.write("fail", move |conn| {
             bb::fail(conn, &claim, &failure, clock::now()).map(drop)

@@ -14,7 +14,7 @@ use crate::event::{Event, EventType};
 use crate::human_time::{ago, ahead};
 use crate::proposal::Bound;
 use crate::text::{prefixed, short_sha};
-use crate::work::{Item, Status};
+use crate::work::{Item, Run, Status};
 
 /// Explains a change.
 pub(crate) fn explain(facts: &Facts) -> Explanation {
@@ -81,6 +81,12 @@ pub(super) fn may_finish(facts: &Facts, is_ended: bool) -> Option<String> {
     })
 }
 
+/// Run of an ended change without an end. A daemon cleans up after it by itself.
+fn unended_run(facts: &Facts) -> Option<&Run> {
+    let run = facts.unended.as_ref();
+    run.filter(|_| facts.daemon == Daemon::None)
+}
+
 fn over(facts: &Facts) -> Explanation {
     let change = &facts.row.change;
     let (because, cancelled) = if change.state == State::Merged {
@@ -90,9 +96,18 @@ fn over(facts: &Facts) -> Explanation {
         (Because::Closed, cancel)
     };
     let why = prefixed(": ", cancelled.map(|event| &event.summary));
-    Explanation::new(because, "it is ", change.state.as_str())
+    let explanation = Explanation::new(because, "it is ", change.state.as_str())
         .and(&format!("; no more work is done on it{why}"))
-        .since(facts.in_state_since())
+        .since(facts.in_state_since());
+    match unended_run(facts) {
+        None => explanation,
+        Some(run) => explanation
+            .and(&format!(
+                "; the run {} has not ended: if its process was killed, `remand tick` cleans up after it",
+                run.run_id
+            ))
+            .commands_in_sentence(["remand tick".to_owned()]),
+    }
 }
 
 fn escalated(facts: &Facts) -> Explanation {

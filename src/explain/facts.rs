@@ -8,7 +8,7 @@ use crate::event::body::{self, Action};
 use crate::event::{Event, EventType};
 use crate::process::ProcessId;
 use crate::pull_request::{PullRow, PullState};
-use crate::work::{Item, Rejection, RejectionState, Status};
+use crate::work::{Item, Rejection, RejectionState, Run, Status};
 
 /// Maximum number of events of a type that are searched for the one that led here.
 const LOOK_BACK: i64 = 200;
@@ -19,6 +19,8 @@ pub(crate) struct Facts {
     /// Newest events of the types that explain its situation, oldest first.
     pub(crate) events: Vec<Event>,
     pub(crate) pending: Vec<Rejection>,
+    /// Its run without an end, if it is over.
+    pub(crate) unended: Option<Run>,
     pub(crate) holder: Holder,
     /// Its pull request, as last read.
     pub(crate) pull: Option<PullRow>,
@@ -173,6 +175,10 @@ impl Facts {
             shadow = bb::shadow_of(conn, &item.item_id)?;
             shadow_review = bb::shadow_review_of(conn, &item.item_id)?;
         }
+        let unended = match change.state.is_over() {
+            true => bb::open_run_at(conn, &change.worktree)?.filter(|run| run.change_id == *id),
+            false => None,
+        };
         let running = match &row.open_item {
             Some(item) if item.status == Status::Available => bb::claimed_items(conn)?,
             Some(_) | None => 0,
@@ -180,6 +186,7 @@ impl Facts {
         Ok(Self {
             events,
             pending,
+            unended,
             holder: row.open_item.as_ref().map_or(Holder::Nobody, holder_of),
             pull,
             pr,

@@ -87,7 +87,7 @@ pub(crate) use reviewed_refs::{REVIEWED, reviewed_ref};
 pub(crate) use setup_product::Product;
 pub(crate) use status::Status;
 pub(crate) use worktree_add::Made;
-pub(crate) use worktree_remove::{Sweep, before_removal};
+pub(crate) use worktree_remove::{Sweep, before_removal, replaced};
 
 /// Oldest git that this module was tested with (Debian 12).
 pub(crate) const MINIMUM: (u32, u32) = (2, 39);

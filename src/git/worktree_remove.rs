@@ -40,6 +40,13 @@ impl Git {
                 Err(_) => Sweep::Gone,
             });
         }
+        if let Some(old) = replaced(path) {
+            return self.leftover(project, path, &old).await;
+        }
+        let moved = moved_away(path);
+        if moved.symlink_metadata().is_ok() {
+            return Ok(Sweep::Stays(in_the_way(&moved)));
+        }
         let place = Place::find(&project.common_dir, path)?;
         if let Some(why) = kept_as_it_is(&place, path) {
             return Ok(Sweep::Stays(why));
@@ -99,6 +106,44 @@ impl Git {
         }))
     }
 
+    /// Checks the directory of an interrupted removal whose old path is in use again. Its files may have been deleted in
+    /// part, and git may have forgotten it, which it does only after everything was found to be committed.
+    async fn leftover(&self, project: &Project, moved: &Path, old: &Path) -> Result<Sweep> {
+        if !moved.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+            return Ok(Sweep::Stays("it is not a directory".into()));
+        }
+        let Some(git_dir) = admin_dir(project, old)? else {
+            return Ok(Sweep::Clean);
+        };
+        let place = Place {
+            path: moved.to_owned(),
+            git_dir,
+            common_dir: project.common_dir.clone(),
+        };
+        let status = self.status(&place).await?;
+        let is_there = |path: &&String| moved.join(path).symlink_metadata().is_ok();
+        let work = status
+            .changed
+            .iter()
+            .chain(&status.untracked)
+            .find(is_there);
+        Ok(match work {
+            Some(path) => Sweep::Stays(format!("it has uncommitted work: {path}")),
+            None => Sweep::Clean,
+        })
+    }
+
+    /// Makes git forget a worktree whose directory is gone.
+    pub(crate) async fn forget_worktree(&self, project: &Project, path: &Path) -> Result<()> {
+        let _lock = RepositoryLock::take(&project.common_dir).await?;
+        if path.symlink_metadata().is_ok() || admin_dir(project, path)?.is_none() {
+            return Ok(());
+        }
+        let call = GitCommand::anywhere(&project.common_dir, "worktree remove --")
+            .writes(&project.common_dir);
+        self.run(call.arg(path)).await.map(drop)
+    }
+
     async fn is_on_a_ref(&self, place: &Place, sha: &str) -> Result<bool> {
         let call = GitCommand::at(
             place,
@@ -114,13 +159,20 @@ impl Git {
         let parent = path.parent().unwrap_or(path);
         let parent = parent.canonicalize().map_err(at("resolve", parent))?;
         let path = parent.join(path.file_name().unwrap_or_default());
+        if let Some(old) = replaced(&path) {
+            let sweep = self.leftover(project, &path, &old).await?;
+            if sweep == Sweep::Clean {
+                drop(lock);
+                blocking(move || remove_all(&path)).await?;
+                return Ok(Sweep::Gone);
+            }
+            return Ok(sweep);
+        }
         let moved = moved_away(&path);
         let is_moved = moved.symlink_metadata().is_ok();
         if path.symlink_metadata().is_ok() {
             if is_moved {
-                let moved = moved.display();
-                let why = format!("an earlier removal left {moved}: look at it and delete it");
-                return Ok(Sweep::Stays(why));
+                return Ok(Sweep::Stays(in_the_way(&moved)));
             }
             // Refuses a symlink.
             Place::find(&project.common_dir, &path)?.check()?;
@@ -185,6 +237,18 @@ fn admin_dir(project: &Project, path: &Path) -> Result<Option<PathBuf>> {
 fn moved_away(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.removed"))
+}
+
+fn in_the_way(moved: &Path) -> String {
+    let moved = moved.display();
+    format!(
+        "an earlier removal left {moved}: remove that first (`remand worktrees --remove {moved}`)"
+    )
+}
+
+/// Returns the old path of a directory that was moved away, if something has that path again.
+pub(crate) fn replaced(path: &Path) -> Option<PathBuf> {
+    before_removal(path).filter(|old| old.symlink_metadata().is_ok())
 }
 
 /// Returns the path that a worktree had before [`moved_away`], if it is the result of that.

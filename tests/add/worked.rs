@@ -86,6 +86,7 @@ fn no_change_is_a_failure_and_the_offered_edit_works() {
     add(&play, &[]);
     play.tick().held();
     play.is_escalated("the agent changed nothing; its answer: Which file? The task does not say.");
+    assert!(!play.why().contains('⏎'), "{}", play.why());
     let offered = play.world.why("c1")["commands"].to_string();
     assert!(
         offered.contains("remand item edit c1 --body …"),

@@ -39,13 +39,38 @@ fn undone(reviewer: &str, kept: &[(&str, &str)]) {
         .sqlite("SELECT summary FROM events WHERE event_type = 'edits_undone'");
     assert!(told.contains("refs/remand/wip/r1"), "{told:?}");
     assert!(
-        play.why().contains("edited files during the review"),
+        play.why().contains("files changed during the review by "),
         "{}",
         play.why()
     );
     for (path, text) in kept {
         assert_eq!(&play.kept("r1", path), text);
     }
+}
+
+/// `status` prints the start of a long text, and the command that prints all of it.
+#[test]
+fn a_long_review_is_shortened_in_status() {
+    let play = Play::new(&Script {
+        reviewer: "long=$(printf 'word%.0s ' $(seq 700))\nsays changes_requested \"$long\" \"$(finding work.txt 1 \"$long end\")\"\n",
+        tables: "[loop]\nmax_fix_cycles = 0\n",
+        ..Script::default()
+    });
+    play.tick();
+    let shown = play.world.remand(&["status", "c1"]).stdout;
+    for rest in ["(`remand show v1`)", "(`remand show f1`)"] {
+        assert!(
+            shown
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .contains(rest),
+            "{shown}"
+        );
+    }
+    assert!(shown.matches("word").count() < 200, "{shown}");
+    let whole = play.world.remand(&["show", "f1"]).stdout;
+    assert!(whole.matches("word").count() >= 700, "{whole}");
 }
 
 #[test]

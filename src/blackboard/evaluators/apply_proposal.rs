@@ -189,7 +189,8 @@ fn checks_passed(conn: &Connection, change: &Change, now: Time) -> Result<bool> 
     } else {
         changes::advance(conn, id, Trigger::NothingPending, "remand", now)?
     };
-    if after.final_verdict == Some(FinalVerdict::MaxCyclesReached) {
+    let is_at_limit = after.final_verdict == Some(FinalVerdict::MaxCyclesReached);
+    if is_at_limit || change.opens_pr && finish::is_unapproved(conn, &after)? {
         conn.run(
             "UPDATE changes SET human_review_required = 1 WHERE change_id = :id",
             params! { id },

@@ -342,12 +342,34 @@ pub(crate) fn ready_on_pull(conn: &Connection, id: &ChangeId, now: Time) -> Resu
             payload: Payload::Note(Note::Ready {
                 head: ready.head.clone(),
                 is_unfinished: ready.final_verdict == Some(FinalVerdict::MaxCyclesReached),
+                is_unapproved: is_unapproved(conn, &ready)?,
+                is_unfixed: ready.budget.total_fixes == 0,
             }),
             epoch: 0,
         };
         outbox::intend(conn, &note, now)?;
     }
     Ok(ready)
+}
+
+/// True if a review has the last word on a change and did not approve it, or if findings that prevent an approval are
+/// open.
+pub(crate) fn is_unapproved(conn: &Connection, change: &Change) -> Result<bool> {
+    Ok(match change.final_verdict {
+        Some(FinalVerdict::Approved) => false,
+        Some(FinalVerdict::MaxCyclesReached) => true,
+        Some(FinalVerdict::ChangesRequested | FinalVerdict::NeedsDiscussion) => {
+            change.is_reviewed()
+        }
+        None => {
+            let id = &change.change_id;
+            let open = reviews::open_findings(conn, id)?;
+            reviews::last_review(conn, id)?.is_some_and(|last| {
+                let mut open = open.iter().map(|open| open.finding.fingerprint());
+                open.any(|fingerprint| last.blocking.contains(&fingerprint))
+            })
+        }
+    })
 }
 
 /// Lists the feedback that was not given to any run, and hands the change to a person.

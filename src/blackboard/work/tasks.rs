@@ -8,7 +8,7 @@ use super::{finish, hold, items, waiting};
 use crate::blackboard::forge::{adopt, checks, pulls};
 use crate::blackboard::sql::{Connection, Json, impl_from_row, params};
 use crate::blackboard::{BoardError, NewChange, NewItem, Result, changes, rejections};
-use crate::change::{Change, ChangeId, FinalVerdict, ReviewStage, State};
+use crate::change::{Change, ChangeId, ReviewStage, State};
 use crate::clock::Time;
 use crate::event::body;
 use crate::pull_request::Pull;
@@ -251,7 +251,7 @@ pub(crate) fn finish_pull(
     }
     // The head was reviewed before it was pushed, or a person or a setting decided that it is not.
     let ready = finish::ready_on_pull(conn, id, now)?;
-    if ready.final_verdict != Some(FinalVerdict::MaxCyclesReached) {
+    if !finish::is_unapproved(conn, &ready)? {
         return Ok(ready);
     }
     conn.execute(

@@ -3,11 +3,14 @@
 use crate::blackboard::BoardRow;
 use crate::cli::frame::ui::Line;
 use crate::clock::Time;
-use crate::demo::Part;
+use crate::demo::{PARTS, Part};
+use crate::text::columns;
 use crate::work::{Source, Status};
 
 /// Formats the line of one pull request: its current work, its cycle and the time of its run.
 pub(super) fn line(part: &Part, row: &BoardRow, now: Time) -> Line {
+    let widest = PARTS.iter().map(|part| columns(part.title)).max();
+    let widest = widest.unwrap_or_default();
     let doing = match &row.open_item {
         Some(item) if item.status == Status::Claimed && item.source == Source::ReviewFix => {
             "fixing"
@@ -28,7 +31,7 @@ pub(super) fn line(part: &Part, row: &BoardRow, now: Time) -> Line {
         None => row.change.change_id.to_string(),
     };
     Line::new()
-        .strong(format!("  {name}  {:<16} ", part.title))
+        .strong(format!("  {name}  {:<widest$}  ", part.title))
         .plain(format!("{doing:<18} {}", row.change.cycle_text()))
         .faint(
             run.map(|run| format!("  for {:.1} s", now.since(run.started_at).as_secs_f64()))

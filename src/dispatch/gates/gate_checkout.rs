@@ -26,7 +26,7 @@ use crate::fingerprint::fingerprint;
 use crate::git::{Checkout, GateView, Git, Kept, Place, Product};
 use crate::process::{self, SETTLE};
 use crate::remote::Remote;
-use crate::text::short_sha;
+use crate::text::{shell_line, short_sha};
 use crate::work::GateResult;
 
 /// A checkout that is reserved until this is dropped.
@@ -185,7 +185,7 @@ impl ProjectCommands<'_> {
             if red.is_none() {
                 let changed = slot.git.differing(&slot.checkout, head).await?;
                 red = (!changed.is_empty()).then(|| Red {
-                    command: command.join(" "),
+                    command: shell_line(command),
                     status: Some(0),
                     output: format!("the gate changed committed files: {}", named(&changed)),
                 });

@@ -266,7 +266,7 @@ impl ProjectCommands<'_> {
             limit: self.settings.limits.gate,
         };
         let done = self.run(gate).await?;
-        let command = command.join(" ");
+        let command = text::shell_line(command);
         let red = |note: String| {
             let output = done.output();
             Ok(Some(Red {

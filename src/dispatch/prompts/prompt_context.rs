@@ -18,7 +18,7 @@ use crate::prompt::{
 };
 use crate::pull_request::{LinkedIssue, Trust, last_lines};
 use crate::sandbox::Backend;
-use crate::text::prefixed;
+use crate::text::{prefixed, shell_line};
 use crate::work::{Item, PlanReason, PlanSource, PromptCut, Rejection, Source};
 
 impl Task {
@@ -337,24 +337,6 @@ fn waive(finding: &mut Finding) {
         text: "A person has waived this finding: do nothing about it.".to_owned(),
         ..Finding::default()
     };
-}
-
-/// A command as typed in a shell.
-fn shell_line(words: &[String]) -> String {
-    let is_plain = |word: &str| {
-        !word.is_empty()
-            && word
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c))
-    };
-    let quoted = |word: &String| {
-        if is_plain(word) {
-            word.clone()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 /// An answer without a verdict.

@@ -249,7 +249,7 @@ impl Dispatch {
         let mode = self.settings.forge.reviews;
         if mode == PostReviews::Off {
             if review.verdict == Verdict::Approved && page.change.notify_ready {
-                let body = self.fit(&text::ready(&review.head, false), intent)?;
+                let body = self.fit(&text::approved(&review.head, &page.change), intent)?;
                 return Ok(page
                     .comment(intent, &body, IntentResult::IssueComment)
                     .await?);

@@ -14,11 +14,12 @@ const MOST: usize = 60_000;
 /// Maximum number of left-out comments that are listed.
 const LISTED: usize = 100;
 
-const READY: &str = "This PR has been automatically refined and is ready for human review";
+const REFINED: &str = "This PR has been automatically refined and is ready for human review";
+const READY: &str = "This PR is ready for human review";
 const NOT_APPROVED: &str = "This is not an approval; approving is up to a person.";
 
 /// Text of a comment on a pull request that is ready for a person.
-pub(crate) fn ready(head: &str, is_unfinished: bool) -> String {
+fn ready(head: &str, is_unfinished: bool, is_unapproved: bool, is_unfixed: bool) -> String {
     let head = short_sha(head);
     if is_unfinished {
         return format!(
@@ -26,7 +27,27 @@ pub(crate) fn ready(head: &str, is_unfinished: bool) -> String {
              its description lists the open findings."
         );
     }
-    format!("**remand**: the work on {head} is done.\n\n{READY}.\n\n{NOT_APPROVED}")
+    if is_unapproved {
+        return format!(
+            "**remand**: no review has approved {head}. A person must review this PR; its description lists the open \
+             findings."
+        );
+    }
+    done_on(head, is_unfixed)
+}
+
+/// Text of a comment about an approval by remand's review, if reviews are not posted.
+pub(crate) fn approved(head: &str, change: &Change) -> String {
+    done_on(short_sha(head), change.budget.total_fixes == 0)
+}
+
+fn done_on(head: &str, is_unfixed: bool) -> String {
+    let sentence = ready_sentence(is_unfixed);
+    format!("**remand**: the work on {head} is done.\n\n{sentence}.\n\n{NOT_APPROVED}")
+}
+
+fn ready_sentence(is_unfixed: bool) -> &'static str {
+    if is_unfixed { READY } else { REFINED }
 }
 
 /// Text of a review; `findings` are those without a line in the diff.
@@ -50,7 +71,8 @@ pub(crate) fn review(review: &PastReview, findings: &[Finding], change: &Change)
     match review.verdict {
         Verdict::Approved => {
             if change.notify_ready {
-                text.push_str(&format!("\n{READY}.\n"));
+                let sentence = ready_sentence(change.budget.total_fixes == 0);
+                text.push_str(&format!("\n{sentence}.\n"));
             }
             text.push_str(&format!("\n{NOT_APPROVED}\n"));
         }
@@ -112,7 +134,9 @@ pub(crate) fn note(note: &Note, change: &Change, name: &str) -> String {
         Note::Ready {
             head,
             is_unfinished,
-        } => return ready(head, *is_unfinished),
+            is_unapproved,
+            is_unfixed,
+        } => return ready(head, *is_unfinished, *is_unapproved, *is_unfixed),
         Note::Fixed {
             cycle,
             sha,
@@ -244,7 +268,17 @@ pub(super) const APART: char = '\u{200b}';
 /// Quotes text by others: it mentions nobody, names no issue (a keyword before one would close it), and hides nothing.
 /// Code is escaped too: only the forge's own parser could say for certain which parts are code.
 pub(super) fn quiet(text: &str) -> String {
-    let text = text.trim();
+    let mut out = without_calls(text.trim());
+    if let Some(open) = open_fence(&out) {
+        // An unclosed block would swallow everything after it.
+        out.push('\n');
+        out.push_str(&open);
+    }
+    out.replace("<!--", "&lt;!--").trim_end().to_owned()
+}
+
+/// Text that mentions nobody and names no issue.
+pub(super) fn without_calls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
         let rest = text.get(at + c.len_utf8()..).unwrap_or_default();
@@ -265,12 +299,7 @@ pub(super) fn quiet(text: &str) -> String {
             out.push(APART);
         }
     }
-    if let Some(open) = open_fence(&out) {
-        // An unclosed block would swallow everything after it.
-        out.push('\n');
-        out.push_str(&open);
-    }
-    out.replace("<!--", "&lt;!--").trim_end().to_owned()
+    out
 }
 
 /// The fence that is still open at the end of a text, as the line that closes it.
@@ -312,6 +341,18 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_approved_head_is_done_and_only_fixes_refine() {
+        let done = ready("a", false, false, false);
+        assert!(done.contains("automatically refined"), "{done}");
+        let unfixed = ready("a", false, false, true);
+        assert!(unfixed.contains("This PR is ready for human review"));
+        for text in [ready("a", true, true, false), ready("a", false, true, true)] {
+            assert!(text.contains("A person must review this PR"), "{text}");
+            assert!(!text.contains("is done"), "{text}");
+        }
+    }
 
     #[test]
     fn what_a_fix_did_is_said_in_the_agents_words_or_not_at_all() {

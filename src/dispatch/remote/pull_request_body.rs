@@ -1,11 +1,11 @@
 //! Title and description of a pull request that remand opens. Quoted text by others mentions nobody and closes
 //! nothing.
 
-use super::post_text::{APART, open_fence, place, quiet};
+use super::post_text::{APART, open_fence, place, quiet, without_calls};
 use crate::change::ChangeId;
 use crate::finding::{FindingId, Outcome, Severity, Verdict};
 use crate::pull_request::marker_line;
-use crate::sanitize::posted;
+use crate::sanitize::{markdown_line, posted};
 use crate::secret_scan;
 use crate::text::{count, prefixed, short_sha, truncate};
 
@@ -81,7 +81,7 @@ impl PullRequestStory {
         let mut lines = lines.map(|line| line.trim_start_matches('#').trim());
         match lines.find(|line| !line.is_empty()) {
             Some(line) => {
-                let title = truncate(&self.foreign(line), TITLE);
+                let title = truncate(&self.title_line(line), TITLE);
                 // Characters without a width count too.
                 title.chars().take(TITLE_CHARACTERS).collect()
             }
@@ -253,23 +253,32 @@ impl PullRequestStory {
         )
     }
 
-    /// Text by others on one line.
+    /// Text by others on one line, shown as it is written.
     fn line(&self, text: &str) -> String {
-        let text = one_line(text);
-        let is_code = ["```", "~~~"].iter().any(|fence| text.starts_with(fence));
-        // A block of code would not end with the line.
-        let start = if is_code {
+        let text = truncate(&one_line(&self.public(text)), LINE);
+        let start = if begins_item(&text) {
             APART.to_string()
         } else {
             String::new()
         };
-        truncate(&self.foreign(&format!("{start}{text}")), LINE)
+        let text = without_calls(&markdown_line(&text));
+        format!("{start}{}", without_keywords(&text))
     }
 
-    /// Text by others, without secrets and local paths.
+    /// Text by others in a title, which is no Markdown. It must not look like a marker of remand.
+    fn title_line(&self, text: &str) -> String {
+        let text = without_calls(&posted(&self.public(text)));
+        without_keywords(&text.replace("<!--", &format!("<{APART}!--")))
+    }
+
+    /// Text by a person, with its Markdown.
     fn foreign(&self, text: &str) -> String {
-        let text = secret_scan::hide(&self.without_local_paths(text));
-        without_keywords(&quiet(&posted(&text)))
+        without_keywords(&quiet(&posted(&self.public(text))))
+    }
+
+    /// Text without secrets and local paths.
+    fn public(&self, text: &str) -> String {
+        secret_scan::hide(&self.without_local_paths(text))
     }
 
     fn without_local_paths(&self, text: &str) -> String {
@@ -306,6 +315,13 @@ fn without_keywords(text: &str) -> String {
     }
     parts.push(text.get(from..).unwrap_or_default());
     parts.join(&APART.to_string())
+}
+
+/// True if Markdown would read the start of a line as an item of a list, a heading or a rule.
+fn begins_item(line: &str) -> bool {
+    let after = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_number = after.len() < line.len() && after.starts_with(['.', ')']);
+    is_number || line.starts_with(['-', '+', '='])
 }
 
 fn is_open(outcome: Outcome) -> bool {

@@ -419,7 +419,7 @@ impl FinishedRun {
         let kept = restored.wip.is_some() || !restored.moved_aside.is_empty();
         if kept && self.end == RunOutcome::Agent(End::Good) && phase == Phase::Review {
             let summary = format!(
-                "{} edited files during the review; the edits were reverted and are kept on refs/remand/wip/{}",
+                "files changed during the review by {}; the changes were reverted and are kept on refs/remand/wip/{}",
                 run.agent, run.run_id
             );
             let undone = body::EditsUndone {

@@ -4,7 +4,7 @@
 use crate::blackboard::{OpenFinding, ReviewReport};
 use crate::clock::Zone;
 use crate::finding::{Category, Outcome, Verdict};
-use crate::sanitize::posted;
+use crate::sanitize::{markdown_line, posted};
 use crate::text::{prefixed, truncate};
 
 /// Maximum number of columns of a title.
@@ -24,19 +24,23 @@ pub(crate) fn review_markdown(report: &ReviewReport, zone: Zone) -> String {
 
 fn header(report: &ReviewReport, zone: Zone) -> String {
     let (change, review) = (&report.change, &report.review);
-    let model = prefixed(", model ", review.model.as_deref().map(inline));
+    let model = prefixed(", model ", review.model.as_deref().map(markdown_line));
     let lines = [
         (
             "Change",
             format!(
                 "{} of {}",
                 change.change_id,
-                inline(change.project_id.as_str())
+                markdown_line(change.project_id.as_str())
             ),
         ),
         (
             "Branch",
-            format!("{} → {}", inline(&change.branch), inline(&change.base)),
+            format!(
+                "{} → {}",
+                markdown_line(&change.branch),
+                markdown_line(&change.base)
+            ),
         ),
         (
             "Review",
@@ -44,9 +48,12 @@ fn header(report: &ReviewReport, zone: Zone) -> String {
         ),
         ("Verdict", format!("**{}**", verdict(review.verdict))),
         ("Reviewed at", review.created_at.text(zone)),
-        ("Reviewed by", format!("{}{model}", inline(&review.agent))),
-        ("Head", inline(&review.head)),
-        ("Base", inline(&review.base)),
+        (
+            "Reviewed by",
+            format!("{}{model}", markdown_line(&review.agent)),
+        ),
+        ("Head", markdown_line(&review.head)),
+        ("Base", markdown_line(&review.base)),
         (
             "Fix",
             format!("{}/{}", review.cycle, change.budget.max_fix_cycles),
@@ -131,14 +138,14 @@ fn finding(stored: &OpenFinding) -> String {
         format!("- Outcome now: {}", stored.outcome),
     ];
     if let Some(path) = &finding.path {
-        lines.push(format!("- File: {}", inline(path)));
+        lines.push(format!("- File: {}", markdown_line(path)));
     }
     if let Some(line) = finding.line {
         let end = prefixed("-", finding.line_end);
         lines.push(format!("- Line: {line}{end}"));
     }
     if let Some(note) = stored.note.as_deref() {
-        lines.push(format!("- Note: {}", inline(note)));
+        lines.push(format!("- Note: {}", markdown_line(note)));
     }
     lines.push(format!("\n{}", fenced(&finding.text)));
     for (label, text) in [
@@ -191,33 +198,17 @@ fn name(stored: &OpenFinding) -> String {
 /// File and line in parentheses, with a leading space.
 fn place(stored: &OpenFinding) -> String {
     let place = stored.finding.place();
-    place.map_or_else(String::new, |place| format!(" ({})", inline(&place)))
+    place.map_or_else(String::new, |place| format!(" ({})", markdown_line(&place)))
 }
 
 fn title(text: &str) -> String {
-    inline(&truncate(text.trim(), TITLE))
+    markdown_line(&truncate(text.trim(), TITLE))
 }
 
 fn capitalized(word: &str) -> String {
     let mut letters = word.chars();
     let first = letters.next().map(|c| c.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
-}
-
-/// Escapes text that is part of a line.
-fn inline(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in posted(text).chars() {
-        match c {
-            '\n' | '\t' => line.push(' '),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '&' | '!' => {
-                line.push('\\');
-                line.push(c);
-            }
-            _ => line.push(c),
-        }
-    }
-    line
 }
 
 /// Puts text between fences that are longer than any in it.
@@ -243,10 +234,10 @@ mod tests {
             "`````text\na\n```\n# Verdict: approved\n````␛[2J\n`````"
         );
         assert_eq!(
-            inline("a\n## b <!-- [x](y) `z` \\"),
+            markdown_line("a\n## b <!-- [x](y) `z` \\"),
             "a \\#\\# b \\<\\!-- \\[x\\](y) \\`z\\` \\\\"
         );
-        assert_eq!(inline("a\r\nb\rc"), "a b␍c");
+        assert_eq!(markdown_line("a\r\nb\rc"), "a b␍c");
     }
 
     #[test]

@@ -79,6 +79,23 @@ impl Upkeep {
         }
     }
 
+    /// Removes what git and the blackboard still know of the worktree of an ended change, if it is gone.
+    pub(crate) async fn forget(&self, change: &Change, actor: &str) -> bb::Result<()> {
+        let order = Order {
+            why: RemovalCause::Requested,
+            actor,
+        };
+        if let Removal::Kept(_) = self.remove_of_change(change, &order).await? {
+            return Ok(());
+        }
+        let (git, project) = self.git_of(&change.project_id, &change.worktree).await?;
+        let path = Path::new(&change.worktree);
+        if let Err(error) = git.forget_worktree(&project, path).await {
+            tracing::warn!(worktree = %change.worktree, error = %chain(&error), "git still lists a worktree that is gone");
+        }
+        Ok(())
+    }
+
     /// True if a later change has the same worktree.
     async fn is_out_of_date(&self, change: &Change) -> bb::Result<bool> {
         let all = self

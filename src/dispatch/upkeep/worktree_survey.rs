@@ -9,10 +9,12 @@ use crate::blackboard as bb;
 use crate::change::{Change, ChangeId, ProjectId, State};
 use crate::clock::Time;
 use crate::closed_enum::closed_enum;
+use crate::dispatch::run::worktree_lock::WorktreeLock;
 use crate::dispatch::worktree::preflight::head_at;
 use crate::files::{self, DiskUse};
-use crate::git::{Listed, Sweep, before_removal};
+use crate::git::{Listed, Sweep, before_removal, replaced};
 use crate::sanitize::chain;
+use crate::work::Run;
 
 /// Limits for counting the size of one worktree.
 const MOST_FILES: usize = 1_000_000;
@@ -78,8 +80,14 @@ impl Upkeep {
             if let Ok(own) = own.canonicalize() {
                 let names = files::names(&own).unwrap_or_default();
                 let found = names.iter().map(|name| own.join(name));
-                // What an interrupted removal left is listed under the old name.
-                paths.extend(found.map(|path| before_removal(&path).unwrap_or(path)));
+                // A link, a pipe or a file is no worktree.
+                let found =
+                    found.filter(|path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir()));
+                // What an interrupted removal left is listed under the old name, if nothing else has it.
+                paths.extend(found.map(|path| match replaced(&path) {
+                    Some(_) => path,
+                    None => before_removal(&path).unwrap_or(path),
+                }));
             }
             for path in paths {
                 let its = listed.iter().find(|one| one.path == path);
@@ -146,9 +154,20 @@ impl Upkeep {
     ) -> bb::Result<Option<String>> {
         let text = path.display().to_string();
         let of_path = text.clone();
-        let is_busy = move |conn: &bb::Conn| bb::is_worktree_busy(conn, &of_path);
-        if self.db.read(is_busy).await? {
-            return Ok(Some("a run is using it".into()));
+        let (is_busy, open) = self
+            .db
+            .read(move |conn| {
+                let is_busy = bb::is_worktree_busy(conn, &of_path)?;
+                Ok((is_busy, bb::open_run_at(conn, &of_path)?))
+            })
+            .await?;
+        if is_busy {
+            // A process that works there holds the lock.
+            let lock = WorktreeLock::try_take(&self.settings.locks_dir, &text);
+            return Ok(Some(match (open, lock) {
+                (Some(run), Ok(Some(_))) => dead_run(&run),
+                (_, _) => "a run is using it".into(),
+            }));
         }
         let (git, project) = self.git_of(project_id, &text).await?;
         Ok(
@@ -159,6 +178,11 @@ impl Upkeep {
             },
         )
     }
+}
+
+fn dead_run(run: &Run) -> String {
+    let id = &run.run_id;
+    format!("its run {id} was interrupted and is dead: `remand tick` cleans up after it")
 }
 
 fn in_use(change: &Change) -> String {

@@ -62,7 +62,7 @@ fn shown(text: &str) -> String {
 fn a_description_reports_task_changes_reviews_findings_and_checks() {
     let story = story();
     assert_eq!(story.title(), "Retry failed uploads");
-    insta::assert_snapshot!(shown(&story.body(MARKER)), @"
+    insta::assert_snapshot!(shown(&story.body(MARKER)), @r"
     ## Task
 
     > #· Retry failed uploads
@@ -78,7 +78,7 @@ fn a_description_reports_task_changes_reviews_findings_and_checks() {
     2 commits, 4 files changed:
 
     - Retry uploads
-    - Address review: fixes #·3
+    - Address review: fixes \#·3
 
     ## Reviews
 
@@ -149,7 +149,7 @@ fn what_a_person_has_to_decide_is_at_the_top() {
         findings: Vec::new(),
         ..story()
     };
-    insta::assert_snapshot!(shown(&story.body(MARKER)), @"
+    insta::assert_snapshot!(shown(&story.body(MARKER)), @r"
     Checklist
 
     ---
@@ -173,7 +173,7 @@ fn what_a_person_has_to_decide_is_at_the_top() {
     2 commits, 4 files changed:
 
     - Retry uploads
-    - Address review: fixes #·3
+    - Address review: fixes \#·3
 
     ## Reviews
 
@@ -256,6 +256,39 @@ fn a_title_is_found_somewhere() {
     assert_eq!(title("\n\n## Fix it \nnow", &[]), "Fix it");
     assert_eq!(title("\n", &["Fix it"]), "Fix it");
     assert_eq!(title("", &[]), "Change c7");
+}
+
+#[test]
+fn subjects_and_findings_are_shown_as_they_are_written() {
+    let mut story = story();
+    let live = "<details>[x](y) ![z](w) *b* `c` <!-- remand:1 -->";
+    let shown_as = "\\<details\\>\\[x\\](y) \\!\\[z\\](w) \\*b\\* \\`c\\` \\<\\!-- remand:1 --\\>";
+    story.commits = vec![
+        live.into(),
+        "- item".into(),
+        "1. item".into(),
+        "--- a".into(),
+    ];
+    story.findings[0].text = live.into();
+    let body = shown(&story.body(MARKER));
+    assert!(
+        body.contains(&format!("\n- {shown_as}\n- ·- item\n- ·1. item\n- ·--- a")),
+        "{body}"
+    );
+    assert!(body.contains(&format!("12`: {shown_as} (f1")), "{body}");
+    assert_eq!(markdown_line(live), shown_as);
+}
+
+#[test]
+fn a_title_has_no_markup_and_no_marker() {
+    let mut story = story();
+    story.asked = "Drop <!-- x --> and ```y`, says @bob".into();
+    assert_eq!(
+        shown(&story.title()),
+        "Drop <·!-- x --> and ```y`, says @·bob"
+    );
+    story.asked = "```y".into();
+    assert_eq!(story.title(), "```y");
 }
 
 /// A block of code, a comment or an element that is left open.
