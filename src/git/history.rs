@@ -69,7 +69,11 @@ impl Git {
     }
 
     /// Returns the id of each object, in the order given. The names are full and have no spaces.
-    async fn objects(&self, place: &Place, names: &[&str]) -> Result<Vec<Option<String>>> {
+    pub(super) async fn objects(
+        &self,
+        place: &Place,
+        names: &[&str],
+    ) -> Result<Vec<Option<String>>> {
         let lines = names.iter().map(|name| format!("{name}\n"));
         let call = GitCommand::at(place, "cat-file --batch-check=%(objectname)");
         let output = self

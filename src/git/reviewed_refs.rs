@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::command::GitCommand;
 use super::history::check_sha;
 use super::{Git, GitError, Place, Result};
 
@@ -25,14 +26,25 @@ impl Git {
         repository: &Place,
         heads: BTreeSet<(&str, &str)>,
     ) -> Result<()> {
-        let kept = self.refs_below(repository, REVIEWED).await?;
-        let kept: BTreeSet<String> = kept.into_iter().collect();
+        let mut refs = Vec::new();
         for (change, sha) in heads {
-            let name = reviewed_ref(change, sha)?;
-            if !kept.contains(&name) && self.resolve(repository, sha).await?.is_some() {
-                self.set_ref(repository, &name, sha).await?;
-            }
+            refs.push((reviewed_ref(change, sha)?, format!("{sha}^{{commit}}"), sha));
         }
-        Ok(())
+        let names: Vec<&str> = refs
+            .iter()
+            .flat_map(|(name, commit, _)| [name.as_str(), commit.as_str()])
+            .collect();
+        let found = self.objects(repository, &names).await?;
+        let missing: String = refs
+            .iter()
+            .zip(found.chunks(2))
+            .filter(|(_, found)| matches!(found, [None, Some(_)]))
+            .map(|((name, _, sha), _)| format!("update {name} {sha}\n"))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let call = GitCommand::at(repository, "update-ref --no-deref --stdin");
+        self.run(call.stdin(missing.into_bytes())).await
     }
 }
