@@ -129,7 +129,8 @@ fn dirty_with_a_persons_edits() {
                 "staged"
             );
             assert_eq!(
-                play.world.git(&play.repo, &["for-each-ref", "refs/remand"]),
+                play.world
+                    .git(&play.repo, &["for-each-ref", "refs/remand/wip"]),
                 "",
                 "nothing had to be kept"
             );

@@ -127,7 +127,9 @@ fn page(command: &Command) -> Result<ManPage> {
     if shown(command).next().is_some() {
         man.render_subcommands_section(&mut text)?;
     }
-    let mut text = String::from_utf8(text)?;
+    let text = String::from_utf8(text)?;
+    // A long list of alternatives is one word, which must be able to break.
+    let mut text = text.replace(r"\fR|\fB", r"\fR | \fB");
     if let Some(after) = command
         .get_after_long_help()
         .or_else(|| command.get_after_help())
