@@ -617,7 +617,7 @@ fn what_cannot_be_reopened_says_what_to_do() {
     play.check();
 }
 
-/// What is asked for during a takeover is fixed after it: the fix that was queued for it meanwhile is
+/// A rejection during a takeover is fixed after it: the fix that was queued for it meanwhile is
 /// cancelled by the new head, and queued again.
 #[test]
 fn what_is_rejected_during_a_takeover_is_fixed_after_the_handback() {

@@ -49,7 +49,7 @@ remand add 'Fix the crash on empty input' --issue 42 -a\n  \
 git log -1 --format=%b | remand add 'Port the retry policy' --body - --after c3"
 )]
 pub(crate) struct AddArgs {
-    /// What to do, in one line
+    /// Title: the task in one line
     #[arg(value_name = "TITLE")]
     title: String,
 

@@ -216,7 +216,7 @@ fn remove(
     })
 }
 
-/// What the names on the command line stand for.
+/// Worktrees that the names on the command line stand for.
 struct Named {
     chosen: Vec<OwnWorktree>,
     /// Ended changes whose worktree is gone already.

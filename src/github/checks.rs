@@ -19,6 +19,9 @@ use crate::check::{
 /// Maximum number of rules of a branch that are read.
 const MOST_RULES: usize = 100;
 
+/// Maximum number of bytes in which the head of a response ends.
+const MOST_HEAD: usize = 256 * 1024;
+
 #[derive(Deserialize)]
 struct CheckRunsJson {
     check_runs: Vec<CheckRunJson>,
@@ -335,6 +338,10 @@ impl Body {
             Self::Text(step) => step.push(bytes),
             Self::Head(head) => {
                 const END: &[u8] = b"\r\n\r\n";
+                // Output without a head is reported as broken, and not kept.
+                if head.len() > MOST_HEAD {
+                    return;
+                }
                 head.extend_from_slice(bytes);
                 if let Some(end) = crate::secret_scan::position(head, END) {
                     let mut step = FailingStep::default();
@@ -360,6 +367,18 @@ mod tests {
             panic!("still in the head")
         };
         assert_eq!(step.end(), b"first\nsecond\n");
+    }
+
+    #[test]
+    fn output_without_a_head_is_not_kept() {
+        let mut body = Body::default();
+        for _ in 0..1_000 {
+            body.push(&[b'x'; 1_000]);
+        }
+        let Body::Head(kept) = body else {
+            panic!("it has no head")
+        };
+        assert!(kept.len() <= MOST_HEAD + 1_000, "{}", kept.len());
     }
 
     #[test]

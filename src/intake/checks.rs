@@ -31,7 +31,7 @@ const LOG_COMMAND_LIMIT: Duration = Duration::from_secs(60);
 /// Shortest known secret that is masked; a shorter one would be found in ordinary text.
 const SHORTEST_SECRET: usize = 8;
 
-/// What is known about the checks of a pull request, to ask only for what has changed.
+/// Marks of the last read of the checks of a pull request, so that only changes are requested.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct CheckMarks {

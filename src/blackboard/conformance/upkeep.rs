@@ -1,4 +1,4 @@
-//! What upkeep reads and records: contents of the files of reviews, and worktrees of ended changes.
+//! Cases for upkeep: contents of the files of reviews, and worktrees of ended changes.
 
 use super::story::{Story, finding};
 use crate::blackboard as bb;

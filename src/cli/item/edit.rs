@@ -46,7 +46,7 @@ pub(crate) struct EditArgs {
     #[command(flatten)]
     named: NamedTask,
 
-    /// What to do, in one line
+    /// Title: the task in one line
     #[arg(long, value_name = "TITLE")]
     title: Option<String>,
 

@@ -31,7 +31,7 @@ pub(crate) enum Removal {
     Kept(String),
 }
 
-/// Who removes a worktree, and why.
+/// Actor and reason of the removal of a worktree.
 struct Order<'a> {
     why: RemovalCause,
     actor: &'a str,
